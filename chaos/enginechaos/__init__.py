@@ -1,0 +1,1 @@
+"""enginechaos: induces each hazard against a serving engine and sees the page arrive and resolve."""

@@ -1,0 +1,26 @@
+"""The root of every error a user can meet.
+
+    EnginewatchError                 one sentence, a place, a remedy
+    ├── config.ConfigError           enginewatch.yml, a target file, a command line
+    ├── exposition.PageError         a scraped page
+    ├── promql.errors.PromQLError    an expression, with line and column
+    │   └── EvaluationError          an expression that parsed and can't be computed
+    ├── alerting.errors.RuleError    a rule file or a rule test
+    └── recording.RecordingError     a recording
+"""
+
+from __future__ import annotations
+
+
+class EnginewatchError(Exception):
+    """What was found (`what`), where (`where`: file, key, line), and what would be right (`hint`)."""
+
+    def __init__(self, what: str, *, where: str = "", hint: str = ""):
+        super().__init__(what, where, hint)
+        self.what = what
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{text} ({self.hint})" if self.hint else text

@@ -1,0 +1,209 @@
+"""The values that travel through the pipeline: labels, samples, targets, matchers.
+
+Everything here is immutable and does no I/O. Times are integer Unix
+milliseconds (`Millis`) throughout the core, as in Prometheus: a window's edge
+must compare exactly, which binary seconds do not. Seconds as floats exist only
+at the edges (HTTP, files, humans).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+import re2
+
+Millis = int
+"""A point in time, or a span, in integer milliseconds. Points count from the Unix epoch."""
+
+METRIC_NAME: Final = "__name__"
+
+STALE_NAN: Final[float] = struct.unpack("<d", struct.pack("<Q", 0x7FF0000000000002))[0]
+"""Prometheus' staleness marker (`model/value/value.go`): a NaN told apart by its bits alone."""
+
+STALE_BITS: Final = 0x7FF0000000000002
+
+
+def is_stale(value: float) -> bool:
+    """Whether `value` is the staleness marker, rather than an ordinary NaN."""
+    return value != value and struct.unpack("<Q", struct.pack("<d", value))[0] == STALE_BITS
+
+
+class Labels(Mapping[str, str]):
+    """An immutable label set; the metric name, if any, is the label `__name__`.
+
+    Equal sets are equal and hash alike whatever order they were given in. As in
+    Prometheus, a label with an empty value is the same as no label.
+
+    >>> Labels(b="2", a="1", c="")
+    {a="1", b="2"}
+    """
+
+    __slots__ = ("_hash", "_pairs", "_values")
+
+    def __init__(self, source: Mapping[str, str] | Iterable[tuple[str, str]] = (), /, **more: str):
+        given = dict(source)
+        given.update(more)
+        self._values: Final[dict[str, str]] = {k: given[k] for k in sorted(given) if given[k]}
+        self._pairs: Final[tuple[tuple[str, str], ...]] = tuple(self._values.items())
+        self._hash: Final[int] = hash(self._pairs)
+
+    @property
+    def name(self) -> str:
+        """The metric name, or `""`."""
+        return self._values.get(METRIC_NAME, "")
+
+    def __getitem__(self, label: str) -> str:
+        return self._values[label]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Labels):
+            return self._hash == other._hash and self._pairs == other._pairs
+        return NotImplemented
+
+    def __lt__(self, other: Labels) -> bool:
+        return self._pairs < other._pairs
+
+    def with_(self, **changes: str) -> Labels:
+        """A copy with labels set, or removed where the new value is empty."""
+        return Labels(self._values, **changes)
+
+    def without(self, *names: str) -> Labels:
+        return Labels((k, v) for k, v in self._pairs if k not in names)
+
+    def only(self, names: Iterable[str]) -> Labels:
+        return Labels((k, self._values[k]) for k in names if k in self._values)
+
+    def __repr__(self) -> str:
+        """The series as PromQL writes it: `up{instance="a:1"}`."""
+        inner = ", ".join(f"{k}={quote(v)}" for k, v in self._pairs if k != METRIC_NAME)
+        return f"{self.name}{{{inner}}}" if inner or not self.name else self.name
+
+
+def quote(text: str) -> str:
+    """`text` as a double-quoted PromQL or exposition string."""
+    escaped = text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    return f'"{escaped}"'
+
+
+EMPTY_LABELS: Final = Labels()
+
+
+class Sample(NamedTuple):
+    """One measured value. `at` is None when the time of the scrape is meant."""
+
+    labels: Labels
+    value: float
+    at: Millis | None = None
+
+
+class MatchOp(StrEnum):
+    EQUAL = "="
+    NOT_EQUAL = "!="
+    REGEX = "=~"
+    NOT_REGEX = "!~"
+
+
+@dataclass(frozen=True, slots=True)
+class Matcher:
+    """A label matcher, `name op value`. Regular expressions are RE2 and anchored at both ends.
+
+    Raises ValueError when a regular expression is not valid RE2.
+    """
+
+    name: str
+    op: MatchOp
+    value: str
+    _pattern: Any = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.op in (MatchOp.REGEX, MatchOp.NOT_REGEX):
+            # (?s:…) as Prometheus does since 2.x: `.` matches a newline in a label value too.
+            object.__setattr__(self, "_pattern", compile_re2(f"^(?s:{self.value})$"))
+
+    def matches(self, value: str) -> bool:
+        """Whether a label of this value (`""` when the label is absent) is accepted."""
+        if self.op is MatchOp.EQUAL:
+            return value == self.value
+        if self.op is MatchOp.NOT_EQUAL:
+            return value != self.value
+        found = self._pattern.search(value) is not None
+        return found if self.op is MatchOp.REGEX else not found
+
+    def __str__(self) -> str:
+        return f"{self.name}{self.op}{quote(self.value)}"
+
+
+def compile_re2(pattern: str) -> Any:
+    """Compile an RE2 pattern: linear time on hostile input, and the dialect PromQL means.
+
+    Raises ValueError with RE2's own reason.
+    """
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as failure:
+        reason = failure.args[0] if failure.args else failure
+        if isinstance(reason, bytes):
+            reason = reason.decode("utf-8", "replace")
+        raise ValueError(f"not a valid RE2 regular expression: {reason}") from None
+
+
+def matches_all(labels: Mapping[str, str], matchers: Iterable[Matcher]) -> bool:
+    return all(m.matches(labels.get(m.name, "")) for m in matchers)
+
+
+class MetricType(StrEnum):
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+    SUMMARY = "summary"
+    UNKNOWN = "unknown"
+
+
+class Metadata(NamedTuple):
+    """What a page says about a metric family in its TYPE, HELP and UNIT lines."""
+
+    type: MetricType
+    help: str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One endpoint to scrape.
+
+    `labels` always hold `job` and `instance`, and `deployment`, which is what a
+    page is about (the job's name where nothing else was configured). `url` never
+    carries credentials.
+    """
+
+    url: str
+    labels: Labels
+
+    @property
+    def instance(self) -> str:
+        return self.labels["instance"]
+
+    @property
+    def job(self) -> str:
+        return self.labels["job"]
+
+
+def freeze(mapping: Mapping[str, str]) -> Mapping[str, str]:
+    """A read-only view for annotations and other small string maps kept in frozen values."""
+    return MappingProxyType(dict(mapping))
