@@ -1,12 +1,12 @@
 """The root of every error a user can meet.
 
-    EnginewatchError                 one sentence, a place, a remedy
-    ├── config.ConfigError           enginewatch.yml, a target file, a command line
-    ├── exposition.PageError         a scraped page
-    ├── promql.errors.PromQLError    an expression, with line and column
-    │   └── EvaluationError          an expression that parsed and can't be computed
-    ├── alerting.errors.RuleError    a rule file or a rule test
-    └── recording.RecordingError     a recording
+EnginewatchError                 one sentence, a place, a remedy
+├── config.ConfigError           enginewatch.yml, a target file, a command line
+├── exposition.PageError         a scraped page
+├── promql.errors.PromQLError    an expression, with line and column
+│   └── EvaluationError          an expression that parsed and can't be computed
+├── alerting.errors.RuleError    a rule file or a rule test
+└── recording.RecordingError     a recording
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Window(NamedTuple):
 
 
 class Storage(Protocol):
-    """What the evaluator and the query API read. Reads see a consistent state and never block long."""
+    """What the evaluator and the query API read. Reads are consistent and brief."""
 
     def instant(self, matchers: Sequence[Matcher], at: Millis, lookback: Millis) -> Instant:
         """Newest samples with `at - lookback < time <= at`."""
@@ -87,7 +87,7 @@ class Storage(Protocol):
     def series(
         self, matchers: Sequence[Matcher], after: Millis | None = None, upto: Millis | None = None
     ) -> Sequence[Labels]:
-        """Series that match and, where bounds are given, have a sample in `after < time <= upto`."""
+        """Series that match; with bounds, only those with a sample in `after < time <= upto`."""
         ...
 
     def metadata(self) -> dict[str, Metadata]:
