@@ -13,7 +13,7 @@ from __future__ import annotations
 
 
 class EnginewatchError(Exception):
-    """What was found (`what`), where (`where`: file, key, line), and what would be right (`hint`)."""
+    """What was found (`what`), where it stands (file, key, line), and what would be right."""
 
     def __init__(self, what: str, *, where: str = "", hint: str = ""):
         super().__init__(what, where, hint)

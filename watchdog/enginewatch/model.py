@@ -30,7 +30,7 @@ STALE_BITS: Final = 0x7FF0000000000002
 
 def is_stale(value: float) -> bool:
     """Whether `value` is the staleness marker, rather than an ordinary NaN."""
-    return value != value and struct.unpack("<Q", struct.pack("<d", value))[0] == STALE_BITS
+    return bool(struct.unpack("<Q", struct.pack("<d", value))[0] == STALE_BITS)
 
 
 class Labels(Mapping[str, str]):

@@ -1,0 +1,53 @@
+# Everything here works on a fresh machine that has Python 3.11 or newer, git and make:
+# the virtual environment is made and filled on first use.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "enginewatch needs Python 3.11 or newer; say which with PYTHON=python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+.PHONY: venv
+venv: $(READY) ## Make the virtual environment
+
+# Without ENGINE a recorded incident of a real vLLM server is served as if it were live:
+# forty quiet seconds, then a flood of long prompts, and quiet again.
+.PHONY: run
+run: $(READY) ## Watch ENGINE=http://host:8000, or a recorded incident when none is given
+ifdef ENGINE
+	$(BIN)/enginewatch run $(ENGINE)
+else
+	$(BIN)/enginewatch demo
+endif
+
+.PHONY: test
+test: $(READY) ## The whole test suite, linters and types included
+	$(BIN)/python -m pytest
+	$(MAKE) lint
+
+.PHONY: lint
+lint: $(READY) ## Style, types, and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: bench
+bench: $(READY) ## Speed and memory beside the peers, as tables
+	$(BIN)/python -m bench
+
+.PHONY: clean
+clean: ## Remove the virtual environment and everything made by tools
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
