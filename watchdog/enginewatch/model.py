@@ -204,6 +204,54 @@ class Target:
         return self.labels["job"]
 
 
+class AlertState(StrEnum):
+    PENDING = "pending"
+    FIRING = "firing"
+    RESOLVED = "resolved"
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One alert as it stands: what the API shows and what receivers are told.
+
+    `active_at` is when its expression first held, `fired_at` when it had held for
+    the rule's `for`, `resolved_at` when it stopped. `unknown` marks an alert kept
+    firing because its inputs vanished: absence never resolves.
+    """
+
+    labels: Labels
+    annotations: Mapping[str, str]
+    value: float
+    active_at: Millis
+    fired_at: Millis | None = None
+    resolved_at: Millis | None = None
+    unknown: bool = False
+
+    @property
+    def state(self) -> AlertState:
+        if self.resolved_at is not None:
+            return AlertState.RESOLVED
+        return AlertState.PENDING if self.fired_at is None else AlertState.FIRING
+
+    @property
+    def name(self) -> str:
+        return self.labels.get("alertname", "")
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hex digits that identify the labels: the same as Alertmanager's for the same alert."""
+        return f"{fingerprint(self.labels):016x}"
+
+
+def fingerprint(labels: Labels) -> int:
+    """64-bit FNV-1a over the sorted labels, as `labels.go` in prometheus/common computes it."""
+    digest = 0xCBF29CE484222325
+    for name, value in labels.items():
+        for byte in b"%b\xff%b\xff" % (name.encode(), value.encode()):
+            digest = ((digest ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return digest
+
+
 def freeze(mapping: Mapping[str, str]) -> Mapping[str, str]:
     """A read-only view for annotations and other small string maps kept in frozen values."""
     return MappingProxyType(dict(mapping))
