@@ -39,9 +39,18 @@ class AtAnchor(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expr:
-    """Base of all nodes."""
+    """Base of all nodes.
+
+    `height` counts the levels of the tree from here down, 1 for a leaf. The
+    parser bounds it, so that what walks a parsed tree may recurse.
+    """
 
     pos: Position = field(default=NOWHERE, compare=False, repr=False)
+    height: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        below = max((child.height for child in self.children()), default=0)
+        object.__setattr__(self, "height", below + 1)
 
     @property
     def type(self) -> ValueType:
