@@ -1,0 +1,1 @@
+"""Speed and memory, measured beside the peers in the same run: `make bench`."""

@@ -1,0 +1,59 @@
+"""Console receiver: what a person reads in the terminal where the daemon runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from rich.console import Console
+from rich.text import Text
+
+from enginewatch.model import Alert, AlertState
+from enginewatch.notify.message import Notification
+from enginewatch.units import format_duration, format_time
+
+STYLES: Final = {
+    AlertState.FIRING: "bold red",
+    AlertState.RESOLVED: "bold green",
+    AlertState.PENDING: "yellow",
+}
+
+
+@dataclass(frozen=True)
+class ConsoleReceiver:
+    name: str
+    console: Console
+    send_resolved: bool = True
+
+    async def send(self, notification: Notification) -> None:
+        for alert in notification.alerts:
+            self.console.print(render(alert))
+
+
+def printable(text: str) -> str:
+    """One line without control characters: text from outside must not move a terminal's cursor."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def render(alert: Alert) -> Text:
+    """Symptom first, then what it means and what to do."""
+    at = alert.resolved_at or alert.fired_at or alert.active_at
+    head = Text()
+    head.append(format_time(at)[11:19] + " ")
+    head.append(f"{alert.state.value.upper():<8}", STYLES[alert.state])
+    head.append(f" {printable(alert.name)}", "bold")
+    for label in ("deployment", "instance", "severity"):
+        if label in alert.labels:
+            head.append(f" {label}={printable(alert.labels[label])}")
+    if alert.state is AlertState.RESOLVED and alert.fired_at is not None:
+        lasted = (at - alert.fired_at) // 1000 * 1000
+        head.append(f" after {format_duration(lasted)}")
+    if alert.unknown:
+        head.append(" (its inputs vanished: kept firing)", "yellow")
+    if alert.state is not AlertState.PENDING:
+        for key in ("summary", "description"):
+            if text := alert.annotations.get(key):
+                head.append(f"\n         {printable(text)}")
+        if alert.state is AlertState.FIRING and (book := alert.annotations.get("runbook_url")):
+            head.append(f"\n         runbook: {printable(book)}")
+    return head

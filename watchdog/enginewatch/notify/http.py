@@ -1,0 +1,70 @@
+"""Posting JSON to a provider, and what its answer means for another attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+import httpx
+
+from enginewatch.model import Millis
+from enginewatch.notify.message import DeliveryError
+
+TRY_AGAIN: Final = frozenset({408, 425, 429})
+"""Client errors that another attempt may cure; every 5xx is one too, every other 4xx is final."""
+
+EXCERPT: Final = 200
+
+
+async def post(
+    client: httpx.AsyncClient,
+    url: str,
+    body: Mapping[str, Any],
+    *,
+    receiver: str,
+    headers: Mapping[str, str] | None = None,
+) -> httpx.Response:
+    """POST `body` as JSON. Raises `DeliveryError` when no answer came; never names the URL."""
+    try:
+        return await client.post(url, json=body, headers=dict(headers or {}))
+    except httpx.TimeoutException:
+        raise DeliveryError("did not answer in time", where=receiver, retryable=True) from None
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol):
+        raise DeliveryError(
+            "its URL is not an http or https URL", where=receiver, retryable=False
+        ) from None
+    except httpx.HTTPError as broken:
+        # httpx puts the host, never the path or the query, into transport errors; a webhook's
+        # secret may still be its host name, so only the kind of failure is told.
+        raise DeliveryError(
+            f"could not be reached: {type(broken).__name__}", where=receiver, retryable=True
+        ) from None
+
+
+def check(answer: httpx.Response, *, receiver: str) -> None:
+    """Raise `DeliveryError` unless the answer is a success."""
+    if answer.is_success:
+        return
+    said = " ".join(answer.text[:EXCERPT].split())
+    raise DeliveryError(
+        f"answered {answer.status_code} {answer.reason_phrase}" + (f": {said}" if said else ""),
+        where=receiver,
+        retryable=answer.status_code in TRY_AGAIN or answer.status_code >= 500,
+        retry_after=retry_after(answer, datetime.now(UTC)),
+    )
+
+
+def retry_after(answer: httpx.Response, now: datetime) -> Millis | None:
+    """The answer's `Retry-After`, given in seconds or as a date (RFC 9110, 10.2.3), in ms."""
+    text = answer.headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return int(text) * 1000
+    try:
+        until = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if until.tzinfo is None:
+        until = until.replace(tzinfo=UTC)
+    return max(0, round((until - now).total_seconds() * 1000))

@@ -1,0 +1,73 @@
+"""Webhook receiver: Alertmanager's webhook JSON, version 4, so existing endpoints understand it.
+
+The payload is documented at prometheus.io/docs/alerting/latest/configuration/#webhook_config.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from enginewatch.model import Alert, AlertState
+from enginewatch.notify.http import check, post
+from enginewatch.notify.message import Notification
+from enginewatch.units import format_time
+
+NOT_ENDED = "0001-01-01T00:00:00Z"
+"""Go's zero time: how Alertmanager writes the end of an alert that still fires."""
+
+
+@dataclass(frozen=True)
+class Webhook:
+    """Posts to the URL that `url()` reads at each delivery, so that a rotated secret is seen."""
+
+    name: str
+    url: Callable[[], str]
+    client: httpx.AsyncClient
+    send_resolved: bool = True
+    headers: Callable[[], Mapping[str, str]] = field(default=dict)
+
+    async def send(self, notification: Notification) -> None:
+        answer = await post(
+            self.client,
+            self.url(),
+            payload(notification),
+            receiver=self.name,
+            headers=self.headers(),
+        )
+        check(answer, receiver=self.name)
+
+
+def payload(notification: Notification) -> dict[str, Any]:
+    """The JSON body; times are RFC 3339 in UTC."""
+    return {
+        "version": "4",
+        "groupKey": notification.group_key,
+        "truncatedAlerts": 0,
+        "status": notification.status.value,
+        "receiver": notification.receiver,
+        "groupLabels": dict(notification.group_labels),
+        "commonLabels": notification.common_labels,
+        "commonAnnotations": notification.common_annotations,
+        "externalURL": notification.external_url,
+        "alerts": [_alert(a, notification.external_url) for a in notification.alerts],
+    }
+
+
+def _alert(alert: Alert, external_url: str) -> dict[str, Any]:
+    started = alert.active_at if alert.fired_at is None else alert.fired_at
+    ended = alert.resolved_at
+    page = f"{external_url}/alerts/{quote(alert.fingerprint)}" if external_url else ""
+    return {
+        "status": ("resolved" if alert.state is AlertState.RESOLVED else "firing"),
+        "labels": dict(alert.labels),
+        "annotations": dict(alert.annotations),
+        "startsAt": format_time(started),
+        "endsAt": NOT_ENDED if ended is None else format_time(ended),
+        "generatorURL": page,
+        "fingerprint": alert.fingerprint,
+    }
