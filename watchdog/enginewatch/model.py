@@ -131,8 +131,8 @@ class Matcher:
 
     def __post_init__(self) -> None:
         if self.op in (MatchOp.REGEX, MatchOp.NOT_REGEX):
-            # (?s:…) as Prometheus does since 2.x: `.` matches a newline in a label value too.
-            object.__setattr__(self, "_pattern", compile_re2(f"^(?s:{self.value})$"))
+            pattern = compile_re2(self.value, dot_matches_newline=True)
+            object.__setattr__(self, "_pattern", pattern)
 
     def matches(self, value: str) -> bool:
         """Whether a label of this value (`""` when the label is absent) is accepted."""
@@ -140,20 +140,22 @@ class Matcher:
             return value == self.value
         if self.op is MatchOp.NOT_EQUAL:
             return value != self.value
-        found = self._pattern.search(value) is not None
+        found = self._pattern.fullmatch(value) is not None
         return found if self.op is MatchOp.REGEX else not found
 
     def __str__(self) -> str:
         return f"{self.name}{self.op}{quote(self.value)}"
 
 
-def compile_re2(pattern: str) -> Any:
+def compile_re2(pattern: str, *, dot_matches_newline: bool = False) -> Any:
     """Compile an RE2 pattern: linear time on hostile input, and the dialect PromQL means.
 
-    Raises ValueError with RE2's own reason.
+    PromQL's patterns are used with `dot_matches_newline` and `fullmatch`. Raises
+    ValueError with RE2's own reason.
     """
     options = re2.Options()
     options.log_errors = False
+    options.dot_nl = dot_matches_newline
     try:
         return re2.compile(pattern, options)
     except re2.error as failure:

@@ -91,7 +91,7 @@ def _check_replacement(arg: Expr, text: str) -> None:
         arg = arg.expr
     if isinstance(arg, StringLiteral):
         try:
-            compile_re2(f"^(?s:{arg.value})$")
+            compile_re2(arg.value, dot_matches_newline=True)
         except ValueError as failure:
             raise PromQLError.at(
                 f"invalid regular expression in label_replace(): {failure}", text, arg.pos
