@@ -49,7 +49,9 @@ class Expr:
     height: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        below = max((child.height for child in self.children()), default=0)
+        below = 0
+        for child in self.children():
+            below = max(below, child.height)
         object.__setattr__(self, "height", below + 1)
 
     @property

@@ -26,7 +26,7 @@ class Cursor:
         token = self.token
         if token.kind is Kind.BAD:
             self.fail(token.text, token)
-        if self._index + 1 < len(self._tokens):
+        if token.kind is not Kind.END:
             self._index += 1
             self.token = self._tokens[self._index]
         return token
@@ -41,21 +41,22 @@ class Cursor:
         return self.token.kind is Kind.END
 
     def at(self, mark: str) -> bool:
-        return self.token.kind is Kind.MARK and self.token.text == mark
+        # No token of another kind reads like a mark, so the text alone tells.
+        return self.token.text == mark
 
     def take(self, mark: str) -> bool:
         """Step past `mark` if it is next."""
-        if self.at(mark):
-            self.advance()
-            return True
-        return False
+        if self.token.text != mark:
+            return False
+        self.advance()
+        return True
 
     def word(self) -> str:
         """The current token in lower case if it is a word, else `""`."""
         return self.token.text.lower() if self.token.kind is Kind.WORD else ""
 
     def expect(self, mark: str, expected: str) -> Token:
-        if not self.at(mark):
+        if self.token.text != mark:
             self.unexpected(expected)
         return self.advance()
 

@@ -28,33 +28,38 @@ class Token(NamedTuple):
 
 
 # Quantifiers are possessive: no input, however hostile, makes the scanner backtrack.
+_BLANK = r"(?: [ \t\r\n]++ | \#[^\r\n]*+ )*+"
 _DIGITS = r"[0-9]++(?:_[0-9]++)*+"
 _HEX = r"0[xX]_?+[0-9a-fA-F]++(?:_[0-9a-fA-F]++)*+"
 _DECIMAL = rf"(?:{_DIGITS}(?:\.(?:{_DIGITS})?+)?+|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?+"
 
 
 def _scanner(word: str, marks: str) -> re.Pattern[str]:
+    """One token and the blanks before it; the groups are numbered as `_KINDS` is."""
     return re.compile(
-        rf"""
-          (?P<SKIP>     (?: [ \t\r\n]++ | \#[^\r\n]*+ )++ )
-        | (?P<WORD>     {word} )
-        | (?P<NUMBER>   (?: {_HEX} | {_DECIMAL} ) (?![A-Za-z0-9_.]) )
-        | (?P<DURATION> (?: [0-9]++ (?: ms | [smhdwy] ) )++ (?![A-Za-z0-9_.]) )
-        | (?P<STRING>   " (?: [^"\\\n]++ | \\[^\n] )*+ "
-                      | ' (?: [^'\\\n]++ | \\[^\n] )*+ '
-                      | `[^`]*+` )
-        | (?P<MARK>     == | != | =~ | !~ | <= | >= | {marks} )
-        """,
+        rf"""{_BLANK} (?:
+          ( {word} )
+        | ( == | != | =~ | !~ | <= | >= | {marks} )
+        | ( " (?: [^"\\\n]++ | \\[^\n] )*+ "
+          | ' (?: [^'\\\n]++ | \\[^\n] )*+ '
+          | ` [^`]*+ ` )
+        | ( (?: {_HEX} | {_DECIMAL} ) (?![A-Za-z0-9_.]) )
+        | ( (?: [0-9]++ (?: ms | [smhdwy] ) )++ (?![A-Za-z0-9_.]) )
+        | ( \Z )
+        )""",
         re.VERBOSE,
     )
 
+
+_KINDS: Final = (Kind.BAD, Kind.WORD, Kind.MARK, Kind.STRING, Kind.NUMBER, Kind.DURATION, Kind.END)
 
 # A colon belongs to a metric name, except between brackets, where it parts range from step,
 # and between braces, where names are those of labels.
 _OUTSIDE: Final = _scanner(r"[A-Za-z_:][A-Za-z0-9_:]*+", r"[-+*/%^(){}\[\],=<>@]")
 _INSIDE: Final = _scanner(r"[A-Za-z_][A-Za-z0-9_]*+", r"[-+*/%^(){}\[\],=<>@:]")
+_SCANNER_AFTER: Final = {"[": _INSIDE, "{": _INSIDE, "]": _OUTSIDE, "}": _OUTSIDE}
+_BLANKS: Final = re.compile(_BLANK, re.VERBOSE)
 _NUMBER_LIKE: Final = re.compile(r"\.?[0-9][A-Za-z0-9_.]*")
-_KINDS: Final = {kind.name: kind for kind in Kind}
 
 
 def tokenize(text: str) -> list[Token]:
@@ -62,27 +67,25 @@ def tokenize(text: str) -> list[Token]:
     tokens: list[Token] = []
     scanner = _OUTSIDE
     at = 0
-    while at < len(text):
+    while True:
         match = scanner.match(text, at)
         if match is None:
             tokens.append(_bad(text, at))
             return tokens
-        start, at = at, match.end()
-        kind = match.lastgroup
-        if kind == "SKIP" or kind is None:
-            continue
-        token = Token(_KINDS[kind], match.group(), start, at)
+        group = match.lastindex or 0
+        kind = _KINDS[group]
+        start, at = match.span(group)
+        token = Token(kind, text[start:at], start, at)
         tokens.append(token)
-        if token.kind is Kind.MARK:
-            if token.text in "[{":
-                scanner = _INSIDE
-            elif token.text in "]}":
-                scanner = _OUTSIDE
-    tokens.append(Token(Kind.END, "", len(text), len(text)))
-    return tokens
+        if kind is Kind.MARK:
+            scanner = _SCANNER_AFTER.get(token.text, scanner)
+        elif kind is Kind.END:
+            return tokens
 
 
 def _bad(text: str, at: int) -> Token:
+    if blanks := _BLANKS.match(text, at):
+        at = blanks.end()
     if number := _NUMBER_LIKE.match(text, at):
         return Token(Kind.BAD, f"bad number or duration {number.group()}", at, number.end())
     char = text[at]

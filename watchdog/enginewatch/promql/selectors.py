@@ -11,7 +11,6 @@ from enginewatch.promql.ast import (
     AtAnchor,
     Expr,
     MatrixSelector,
-    Position,
     Subquery,
     VectorSelector,
 )
@@ -219,12 +218,10 @@ def _shifted(
     at: Millis | AtAnchor | None = None,
 ) -> Expr:
     """`expr` with an offset or a fixed time, which go to the selector inside a range."""
+    if not isinstance(expr, VectorSelector | MatrixSelector | Subquery):
+        cursor.fail(f'"{token.text}" belongs after a selector, a range or a subquery', token)
     pos = cursor.since(expr.pos.start)
     change: _Change = {"at": at} if offset is None else {"offset": offset}
-    match expr:
-        case MatrixSelector(selector=selector):
-            return replace(expr, selector=replace(selector, **change), pos=pos)
-        case VectorSelector() | Subquery():
-            return replace(expr, pos=pos, **change)
-        case _:
-            cursor.fail(f'"{token.text}" belongs after a selector, a range or a subquery', token)
+    if isinstance(expr, MatrixSelector):
+        return replace(expr, selector=replace(expr.selector, **change), pos=pos)
+    return replace(expr, pos=pos, **change)
