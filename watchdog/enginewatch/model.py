@@ -9,16 +9,19 @@ at the edges (HTTP, files, humans).
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar, overload
 
 import re2
 
 Millis = int
 """A point in time, or a span, in integer milliseconds. Points count from the Unix epoch."""
+
+T = TypeVar("T")
 
 METRIC_NAME: Final = "__name__"
 
@@ -39,29 +42,45 @@ class Labels(Mapping[str, str]):
     Equal sets are equal and hash alike whatever order they were given in. As in
     Prometheus, a label with an empty value is the same as no label.
 
+    Tens of thousands of these live as long as the daemon, so one costs a tuple of
+    its values: where each name's value stands is shared by all sets of those names.
+
     >>> Labels(b="2", a="1", c="")
     {a="1", b="2"}
     """
 
-    __slots__ = ("_hash", "_pairs", "_values")
+    __slots__ = ("_hash", "_places", "_values")
 
     def __init__(self, source: Mapping[str, str] | Iterable[tuple[str, str]] = (), /, **more: str):
         given = dict(source)
-        given.update(more)
-        self._values: Final[dict[str, str]] = {k: given[k] for k in sorted(given) if given[k]}
-        self._pairs: Final[tuple[tuple[str, str], ...]] = tuple(self._values.items())
-        self._hash: Final[int] = hash(self._pairs)
+        if more:
+            given.update(more)
+        names = tuple(sorted([name for name, value in given.items() if value]))
+        self._places: Final[dict[str, int]] = _places_of(names)
+        self._values: Final[tuple[str, ...]] = tuple([given[name] for name in names])
+        self._hash: Final[int] = hash((names, self._values))
 
     @property
     def name(self) -> str:
         """The metric name, or `""`."""
-        return self._values.get(METRIC_NAME, "")
+        return self.get(METRIC_NAME, "")
 
     def __getitem__(self, label: str) -> str:
-        return self._values[label]
+        return self._values[self._places[label]]
+
+    @overload
+    def get(self, label: str, /) -> str | None: ...
+    @overload
+    def get(self, label: str, default: str | T, /) -> str | T: ...
+    def get(self, label: str, default: object = None, /) -> object:
+        place = self._places.get(label)
+        return default if place is None else self._values[place]
+
+    def __contains__(self, label: object) -> bool:
+        return label in self._places
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
+        return iter(self._places)
 
     def __len__(self) -> int:
         return len(self._values)
@@ -71,26 +90,61 @@ class Labels(Mapping[str, str]):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Labels):
-            return self._hash == other._hash and self._pairs == other._pairs
+            return (
+                self._hash == other._hash
+                and self._values == other._values
+                and (self._places is other._places or self._places == other._places)
+            )
         return NotImplemented
 
     def __lt__(self, other: Labels) -> bool:
-        return self._pairs < other._pairs
+        if self._places is other._places:
+            return self._values < other._values
+        return tuple(self._pairs()) < tuple(other._pairs())
+
+    def __reduce__(self) -> tuple[type[Labels], tuple[dict[str, str]]]:
+        # Hashes of strings differ between processes; a copy computes its own.
+        return Labels, (dict(self._pairs()),)
+
+    def _pairs(self) -> Iterator[tuple[str, str]]:
+        return zip(self._places, self._values, strict=True)
 
     def with_(self, **changes: str) -> Labels:
         """A copy with labels set, or removed where the new value is empty."""
-        return Labels(self._values, **changes)
+        return Labels(self._pairs(), **changes)
 
     def without(self, *names: str) -> Labels:
-        return Labels((k, v) for k, v in self._pairs if k not in names)
+        return Labels((k, v) for k, v in self._pairs() if k not in names)
 
     def only(self, names: Iterable[str]) -> Labels:
-        return Labels((k, self._values[k]) for k in names if k in self._values)
+        return Labels((k, self[k]) for k in names if k in self._places)
+
+    def interned(self) -> Labels:
+        """An equal set whose strings are shared with all interned sets: what a store keeps."""
+        return Labels((k, sys.intern(str(v))) for k, v in self._pairs())
 
     def __repr__(self) -> str:
         """The series as PromQL writes it: `up{instance="a:1"}`."""
-        inner = ", ".join(f"{k}={quote(v)}" for k, v in self._pairs if k != METRIC_NAME)
+        inner = ", ".join(f"{k}={quote(v)}" for k, v in self._pairs() if k != METRIC_NAME)
         return f"{self.name}{{{inner}}}" if inner or not self.name else self.name
+
+
+_PLACES: Final[dict[tuple[str, ...], dict[str, int]]] = {}
+_PLACES_LIMIT: Final = 10_000
+
+
+def _places_of(names: tuple[str, ...]) -> dict[str, int]:
+    """Where each of these sorted names' value stands: one dictionary for all sets that have them.
+
+    Names come from scraped pages, so the table is bounded. Forgetting it costs
+    sharing, not truth: equality falls back on comparing the dictionaries.
+    """
+    places = _PLACES.get(names)
+    if places is None:
+        if len(_PLACES) >= _PLACES_LIMIT:
+            _PLACES.clear()
+        places = _PLACES[names] = {sys.intern(str(name)): i for i, name in enumerate(names)}
+    return places
 
 
 def quote(text: str) -> str:
