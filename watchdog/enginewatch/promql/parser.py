@@ -25,16 +25,22 @@ from enginewatch.promql.ast import (
     VectorMatching,
 )
 from enginewatch.promql.cursor import Cursor
+from enginewatch.promql.grammar import (
+    LABEL_NAME,
+    NEVER_LABELS,
+    NEVER_METRICS,
+    PRECEDENCE,
+    SET_OPERATORS,
+    UNARY_OPERAND,
+)
 from enginewatch.promql.lexer import Kind, Token
 from enginewatch.promql.selectors import (
-    LABEL_NAME,
     number_value,
     parse_selector,
     parse_suffixes,
     string_value,
 )
 from enginewatch.promql.semantics import (
-    SET_OPERATORS,
     check_aggregate,
     check_binary,
     check_call,
@@ -45,26 +51,7 @@ from enginewatch.promql.signatures import AGGREGATES, FUNCTIONS, REFUSED
 MAX_DEPTH: Final = 128
 """Levels of nesting, far more than people write and few enough for recursion over the tree."""
 
-PRECEDENCE: Final = {
-    "or": 1,
-    **dict.fromkeys(("and", "unless"), 2),
-    **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), 3),
-    **dict.fromkeys(("+", "-"), 4),
-    **dict.fromkeys(("*", "/", "%", "atan2"), 5),
-    "^": 6,
-}
-"""Binary operators by how tightly they bind. All group to the left, only `^` to the right."""
-
-UNARY_OPERAND: Final = PRECEDENCE["^"]
-"""A sign binds like `*`: `-2 ^ 2` is `-(2 ^ 2)`."""
-
-NEVER_METRICS: Final = frozenset(
-    {"atan2", "bool", "group_left", "group_right", "ignoring", "inf", "nan", "on"}
-)
-"""Words that name a metric only in quotes; other keywords can wherever an operand stands."""
-
 _CLAUSES: Final = frozenset({"and", "by", "offset", "or", "unless", "without"}) | NEVER_METRICS
-_NEVER_LABELS: Final = frozenset({"inf", "nan", "without"})
 _FILLS: Final = frozenset({"fill", "fill_left", "fill_right"})
 _AN_EXPRESSION: Final = "an expression"
 _NOT_OPERATORS: Final = {
@@ -268,7 +255,7 @@ class _Parser:
             if not name:
                 cursor.fail("a label name must not be empty", token)
             return name
-        if token.kind is not Kind.WORD or token.text.lower() in _NEVER_LABELS:
+        if token.kind is not Kind.WORD or token.text.lower() in NEVER_LABELS:
             cursor.unexpected("a label name")
         if not LABEL_NAME.fullmatch(token.text):
             cursor.fail(f'"{token.text}" is not a label name', token)

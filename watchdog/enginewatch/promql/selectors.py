@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Final, NoReturn, TypedDict
 
@@ -19,7 +18,6 @@ from enginewatch.promql.lexer import Kind, Token
 from enginewatch.promql.literals import parse_number, parse_span, span_of_seconds, unquote
 from enginewatch.promql.semantics import check_selector, check_subquery
 
-LABEL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MATCH_OPS: Final = {op.value: op for op in MatchOp}
 _ANCHORS: Final = {"start": AtAnchor.START, "end": AtAnchor.END}
 _DURATION_WORDS: Final = frozenset({"step", "range", "min", "max", "min_of", "max_of"})

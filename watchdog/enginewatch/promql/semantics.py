@@ -22,10 +22,9 @@ from enginewatch.promql.ast import (
     VectorSelector,
 )
 from enginewatch.promql.errors import PromQLError
+from enginewatch.promql.grammar import COMPARISONS, SET_OPERATORS
 from enginewatch.promql.signatures import AGGREGATES, FUNCTIONS
 
-COMPARISONS: Final = frozenset({"==", "!=", "<", "<=", ">", ">="})
-SET_OPERATORS: Final = frozenset({"and", "or", "unless"})
 _NUMERIC: Final = (ValueType.SCALAR, ValueType.VECTOR)
 
 
