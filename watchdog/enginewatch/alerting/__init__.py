@@ -1,0 +1,1 @@
+"""Rule files in, alerts out: loading, templates, the state machine, rule tests."""
