@@ -80,7 +80,7 @@ class Tracked:
     alert: Alert
     clear_since: Millis | None = None
     unknown_since: Millis | None = None
-    sources: Mapping[Source, Millis] = field(default=NO_SOURCES, compare=False)
+    sources: Mapping[Source, Millis] = field(default_factory=lambda: NO_SOURCES, compare=False)
 
 
 Alerts = Mapping[Labels, Tracked]
