@@ -1,0 +1,126 @@
+"""Writes a recording that is whole at every moment."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import shutil
+from collections import Counter
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from enginewatch.model import Labels, Millis, quote
+from enginewatch.recording.events import (
+    HEADER,
+    VERSION,
+    RecordingError,
+    ScrapeEvent,
+    format_attributes,
+)
+
+
+class RecordingWriter:
+    """Writes events to `path` with `.part` at its end, and gives it its name when closed.
+
+    After each event the file can be read up to there, whatever happens to the
+    process. `.gz` is compressed as it is written; `.xz` can't be flushed in the
+    middle and is compressed at the end.
+
+    Raises RecordingError when the file can't be made, or is there already.
+    """
+
+    def __init__(self, path: Path | str):
+        self.path: Final = Path(path)
+        self._part: Final = self.path.with_name(f"{self.path.name}.part")
+        self._targets: Final[dict[Labels, int]] = {}
+        self._instances: Final[Counter[str]] = Counter()
+        for taken in (self.path, self._part):
+            if taken.exists():
+                raise RecordingError(
+                    "the file exists", where=str(taken), hint="give another name, or remove it"
+                )
+        try:
+            raw = self._part.open("xb")
+        except OSError as failure:
+            reason = failure.strerror or str(failure)
+            raise RecordingError(f"can't write: {reason}", where=str(self._part)) from None
+        packed = self.path.suffix == ".gz"
+        self._raw: Final = raw
+        self._stream: Final = gzip.GzipFile(fileobj=raw, mode="wb") if packed else raw
+        self._write(HEADER + f"{VERSION}\n".encode())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # On an interrupt too: what was recorded until then is what was wanted.
+        self.close()
+
+    def scrape(self, event: ScrapeEvent) -> None:
+        """Add a page, or the error that came instead."""
+        number = self._target(event.labels)
+        instance = event.labels.get("instance", "")
+        attributes = [("t", _seconds(event.at)), ("instance", quote(instance))]
+        if self._instances[instance] > 1:
+            attributes.append(("target", str(number)))
+        attributes.append(("duration", f"{event.duration:.6g}"))
+        if event.status:
+            attributes.append(("status", str(event.status)))
+        if event.content_type:
+            attributes.append(("content_type", quote(event.content_type)))
+        page = b""
+        if event.body is None:
+            attributes.append(("error", quote(event.error or "no page")))
+        else:
+            page = (
+                event.body if event.body.endswith(b"\n") or not event.body else event.body + b"\n"
+            )
+            attributes.append(("lines", str(page.count(b"\n"))))
+        self._write(f"# SCRAPE {format_attributes(attributes)}\n".encode() + page)
+
+    def note(self, at: Millis, text: str) -> None:
+        attributes = [("t", _seconds(at)), ("text", quote(text))]
+        self._write(f"# NOTE {format_attributes(attributes)}\n".encode())
+
+    def close(self) -> None:
+        """Finish the file and give it its name. Does nothing the second time."""
+        if self._raw.closed:
+            return
+        self._stream.close()
+        self._raw.close()
+        if self.path.suffix == ".xz":
+            packed = self._part.with_name(f"{self._part.name}.xz")
+            with self._part.open("rb") as plain, lzma.open(packed, "wb", preset=9) as out:
+                shutil.copyfileobj(plain, out)
+            packed.replace(self.path)
+            self._part.unlink()
+        else:
+            self._part.replace(self.path)
+
+    def _target(self, labels: Labels) -> int:
+        """The number of a target, counted from 1; it is written down when it is new."""
+        number = self._targets.get(labels)
+        if number is None:
+            number = self._targets[labels] = len(self._targets) + 1
+            self._instances[labels.get("instance", "")] += 1
+            named = format_attributes((name, quote(value)) for name, value in labels.items())
+            self._write(f"# TARGET {named}\n".encode())
+        return number
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._stream.write(data)
+            self._stream.flush()
+        except OSError as failure:
+            reason = failure.strerror or str(failure)
+            raise RecordingError(f"can't write: {reason}", where=str(self._part)) from None
+
+
+def _seconds(at: Millis) -> str:
+    return f"{at // 1000}.{at % 1000:03d}" if at >= 0 else f"{at / 1000:.3f}"
