@@ -59,8 +59,10 @@ def test_the_format_is_the_documented_one(tmp_path: Path) -> None:
     assert (tmp_path / "r").read_text().splitlines()[:3] == [
         "# enginewatch recording 1",
         '# TARGET deployment="llama" instance="a:8000" job="vllm" runtime="vllm"',
-        '# SCRAPE t=1764531946.123 instance="a:8000" duration=0.0041 status=200'
-        ' content_type="text/plain; a=b" lines=3',
+        (
+            '# SCRAPE t=1764531946.123 instance="a:8000" duration=0.0041 status=200'
+            ' content_type="text/plain; a=b" lines=3'
+        ),
     ]
 
 

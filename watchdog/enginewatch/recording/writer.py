@@ -74,13 +74,12 @@ class RecordingWriter:
             attributes.append(("status", str(event.status)))
         if event.content_type:
             attributes.append(("content_type", quote(event.content_type)))
-        page = b""
+        page = event.body or b""
+        if page and not page.endswith(b"\n"):
+            page += b"\n"
         if event.body is None:
             attributes.append(("error", quote(event.error or "no page")))
         else:
-            page = (
-                event.body if event.body.endswith(b"\n") or not event.body else event.body + b"\n"
-            )
             attributes.append(("lines", str(page.count(b"\n"))))
         self._write(f"# SCRAPE {format_attributes(attributes)}\n".encode() + page)
 
