@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Final, Self
 
 from enginewatch.errors import EnginewatchError
 from enginewatch.promql.ast import Position
+
+MAX_MESSAGE: Final = 300
+MAX_EXCERPT: Final = 120
+"""Characters. An expression may be a megabyte of somebody's mistake; what is said about it not."""
 
 
 class PromQLError(EnginewatchError):
@@ -36,18 +40,25 @@ class PromQLError(EnginewatchError):
     def at(cls, message: str, text: str, pos: Position, *, hint: str = "") -> Self:
         """An error about the span `pos` of the expression `text`."""
         line, column = locate(text, pos.start)
+        if len(message) > MAX_MESSAGE:
+            message = f"{message[: MAX_MESSAGE - 3]}..."
         return cls(message, line, column, text, hint=hint, width=pos.end - pos.start)
 
     def excerpt(self) -> str:
         """The line in question with the culprit underlined, or `""` without a place.
 
-        Tabs are shown as spaces, so that the carets stand where they should.
+        Tabs are shown as spaces, so that the carets stand where they should; of a long
+        line, the part around the culprit is shown.
         """
         if not self.line:
             return ""
         shown = _lines(self.expr_text)[self.line - 1].replace("\t", " ").rstrip()
-        width = max(1, min(self._width, len(shown) - self.column + 1))
-        return f"{shown}\n{' ' * (self.column - 1)}{'^' * width}"
+        before = self.column - 1
+        if len(shown) > MAX_EXCERPT:
+            cut = max(0, before - MAX_EXCERPT // 2)
+            shown, before = shown[cut : cut + MAX_EXCERPT], before - cut
+        width = max(1, min(self._width, len(shown) - before))
+        return f"{shown}\n{' ' * before}{'^' * width}"
 
 
 class EvaluationError(PromQLError):

@@ -161,7 +161,7 @@ def _span(cursor: Cursor, *, signed: bool) -> Millis:
     if signed and (cursor.at("-") or cursor.at("+")):
         sign = -1 if cursor.advance().text == "-" else 1
     token = cursor.token
-    if cursor.at("(") or cursor.word() in _DURATION_WORDS:
+    if token.text in ("(", "-", "+") or cursor.word() in _DURATION_WORDS:
         _refuse_duration_expression(cursor)
     if token.kind not in (Kind.NUMBER, Kind.DURATION):
         cursor.unexpected(_SPAN)

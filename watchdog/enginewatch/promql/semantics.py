@@ -76,11 +76,11 @@ def _check_count(node: Call, text: str, given: int, least: int, most: int | None
         return
     if most is None:
         wanted = f"at least {least}"
-    elif least == most:
-        wanted = str(least) if least else "no"
+    elif least < most:
+        wanted = f"{least} or {most}"
     else:
-        wanted = f"{least} to {most}"
-    noun = "argument" if wanted.endswith("1") and least == most else "arguments"
+        wanted = str(least) if least else "no"
+    noun = "argument" if wanted == "1" else "arguments"
     raise PromQLError.at(f"{node.func} takes {wanted} {noun}, {given} given", text, node.pos)
 
 

@@ -150,6 +150,8 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
         "holt_winters": "Prometheus 3 renamed it double_exponential_smoothing, an experimental one",
         "info": EXPERIMENTAL,
         "integral": EXPERIMENTAL,
+        "max_of": EXPERIMENTAL,
+        "min_of": EXPERIMENTAL,
     }
 )
 """Functions that Prometheus has or had and that are not supported here at all, with the reason."""
