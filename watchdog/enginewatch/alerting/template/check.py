@@ -142,7 +142,8 @@ class _Checker:
             hint = "there are " + ", ".join(f".{known}" for known in fields)
         else:
             hint = "it has no fields"
-        return self.source.fail(f"no field .{name} in a {kind}", expr.at, hint)
+        of = "an alert" if kind is GoType.DATA else f"a {kind}"
+        return self.source.fail(f"no field .{name} in {of}", expr.at, hint)
 
     def call(self, call: Call, kinds: list[GoType]) -> None:
         function = FUNCTIONS[call.name]

@@ -33,7 +33,6 @@ from enginewatch.alerting.template.values import (
     truth,
     type_of,
 )
-from enginewatch.model import Sample
 
 
 class ExpansionError(Exception):
@@ -74,7 +73,8 @@ class Expansion:
                 case Action(pipeline):
                     value = self.pipeline(pipeline, dot)
                     if not pipeline.names:
-                        self.write(self.printed(value, pipeline.expr.at), pipeline.expr.at)
+                        text = gofmt.show(gofmt.printable(value))
+                        self.write(text, pipeline.expr.at)
                     continue  # what an action declares holds to the end of the block
                 case Range(pipeline, body, otherwise):
                     self.loop(pipeline, body, otherwise, dot)
@@ -104,17 +104,6 @@ class Expansion:
         if self.size > MAX_OUTPUT:
             raise ExpansionError(f"more than {MAX_OUTPUT} characters", at)
         self.output.append(text)
-
-    def printed(self, value: Value, at: int) -> str:
-        """An action's value as text: unlike `print`, it shows a sample without a pointer's mark."""
-        if value is None:
-            return "<no value>"
-        if isinstance(value, Sample):
-            return gofmt.structure(value)
-        try:
-            return gofmt.show(value)
-        except GoError as failure:
-            raise ExpansionError(str(failure), at) from None
 
     def pipeline(self, pipeline: Pipeline, dot: Value) -> Value:
         value = self.expr(pipeline.expr, dot)

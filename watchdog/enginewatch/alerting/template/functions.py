@@ -95,8 +95,7 @@ def _element(sequence: bytes | Result, key: Value) -> Value:
 
 
 def _printed(values: tuple[Value, ...]) -> str:
-    """As an action prints its value: a sample is shown without the mark of a pointer."""
-    return gofmt.sprint([gofmt.structure(v) if isinstance(v, Sample) else v for v in values])
+    return gofmt.sprint([gofmt.printable(value) for value in values])
 
 
 _HTML: Final = str.maketrans(

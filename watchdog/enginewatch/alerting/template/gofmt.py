@@ -16,7 +16,6 @@ from enginewatch.alerting.template.values import (
     MAX_OUTPUT,
     Data,
     GoError,
-    GoType,
     Value,
     encode,
     type_of,
@@ -35,12 +34,16 @@ _DIRECTIVE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """One `%…` of a format. `width` and `precision` are None where not given."""
+    """One `%…` of a format. `width` and `precision` are None where not given.
+
+    `named` is what the plus of `%+v` means: structs show their fields' names.
+    """
 
     verb: str
     flags: str = ""
     width: int | None = None
     precision: int | None = None
+    named: bool = False
 
     @property
     def zero(self) -> bool:
@@ -139,7 +142,8 @@ def _expand(found: re.Match[str], values: Sequence[Value], used: int) -> tuple[s
         return complaints + "%", used
     if used >= len(values):
         return f"{complaints}%!{verb}(MISSING)", used
-    directive = Directive(verb, flags, width, precision)
+    named = verb == "v" and "+" in flags
+    directive = Directive(verb, flags.replace("+", "") if named else flags, width, precision, named)
     return complaints + _format(directive, values[used]), used + 1
 
 
@@ -256,7 +260,7 @@ def _float(directive: Directive, value: float) -> str | None:
 
 
 def _composite(directive: Directive, value: Any) -> str:
-    """Maps, samples and the root: the directive applies to the leaves."""
+    """Maps, samples, results and the root: the directive applies to the leaves."""
 
     def leaf(part: Value) -> str:
         return _format(directive, part)
@@ -267,18 +271,26 @@ def _composite(directive: Directive, value: Any) -> str:
             return f"map[{inner}]"
         case Sample():
             return "&" + structure(value, directive)
-        case Data():
-            return structure(value, directive)
-    # Go prints the addresses of the samples, which tell a reader nothing.
-    raise GoError(f"can't print a {GoType.RESULT}: use range or first")
+        case list():
+            # Go prints the addresses of the samples, which tell a reader nothing.
+            return f"[{' '.join(map(leaf, value))}]"
+    return structure(value, directive)
+
+
+def printable(value: Value) -> Value:
+    """What an action, `html` and `urlquery` print of a value: `print` marks a pointer and nil."""
+    if value is None:
+        return "<no value>"
+    return structure(value) if isinstance(value, Sample) else value
 
 
 def structure(value: Sample | Data, directive: Directive = _PLAIN) -> str:
-    """A struct, `{a b}`; with the `+` flag the names of its fields too."""
+    """A struct, `{a b}`; with `%+v` the names of its fields too."""
     if isinstance(value, Sample):
         parts: dict[str, Value] = {"Labels": value.labels, "Value": value.value}
     else:
         parts = value.fields()
-    named = "+" in directive.flags and directive.verb == "v"
-    inner = " ".join((f"{k}:" if named else "") + _format(directive, v) for k, v in parts.items())
+    inner = " ".join(
+        (f"{k}:" if directive.named else "") + _format(directive, v) for k, v in parts.items()
+    )
     return f"{{{inner}}}"

@@ -53,7 +53,10 @@ class GoType(StrEnum):
     SAMPLE = "*template.sample"
     RESULT = "template.queryResult"
     ARGS = "map[string]interface {}"
-    DATA = "struct { Labels, ExternalLabels, ExternalURL, Value }"
+    DATA = (
+        "struct { Labels map[string]string; ExternalLabels map[string]string; "
+        "ExternalURL string; Value float64 }"
+    )
     NIL = "<nil>"
     ANY = "interface {}"
 
