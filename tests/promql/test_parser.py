@@ -137,6 +137,8 @@ def test_strings(text: str, value: str) -> None:
         ('{x="1", y=""}', sel("", eq("x", "1"), eq("y", ""))),
         ('{"a"}', A),
         ('{x="1", "a"}', sel("a", eq("x", "1"))),
+        ('{"a", __name__="b"}', sel("a", eq(METRIC_NAME, "b"))),
+        ("{'a', 'b'}", sel("a", eq(METRIC_NAME, "b"))),
         ('{"a.b", "c d"="e"}', sel("a.b", eq("c d", "e"))),
         ('{__name__="a"}', sel("", eq(METRIC_NAME, "a"))),
         (
@@ -156,6 +158,8 @@ def test_strings(text: str, value: str) -> None:
         ("offset offset 1m", sel("offset", offset=MINUTE)),
         ("a @ 1.5", sel("a", at=1500)),
         ("a @ -1", sel("a", at=-1000)),
+        ("a @ 0.0005", sel("a", at=1)),
+        ("a @ -2.5005", sel("a", at=-2501)),
         ("a @ start()", sel("a", at=AtAnchor.START)),
         ("a @ END ( )", sel("a", at=AtAnchor.END)),
         ("a @ 2 offset 1m", sel("a", at=2000, offset=MINUTE)),

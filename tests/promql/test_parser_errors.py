@@ -96,7 +96,12 @@ def failure_of(text: str) -> PromQLError:
             3,
             "the label 'x' must not be in both on() and the group modifier",
         ),
-        ("a * on() 1", 1, 3, "on, ignoring and group modifiers belong between two instant vectors"),
+        (
+            "a * on(x) 1",
+            1,
+            3,
+            "on, ignoring and group modifiers belong between two instant vectors",
+        ),
         ("a + group_left b", 1, 5, 'unexpected "group_left" after "+", expected an expression'),
         ("a * on(x) group_left (b + c)", 1, 25, 'unexpected "+" after "b", expected "," or ")"'),
         ("-a[5m]", 1, 2, 'unary "-" needs a scalar or an instant vector, not a range vector'),

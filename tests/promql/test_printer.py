@@ -27,6 +27,8 @@ from enginewatch.promql.printer import format_expr
         ('{a="b", "x y"}', '{"x y", a="b"}'),
         ('{"on"}', '{"on"}'),
         ('{"a b"="c"}', '{"a b"="c"}'),
+        ('{__name__!="y", "x"}', '{"x", __name__!="y"}'),
+        ("a + on() 1", "a + 1"),
         ("{__name__='x'}", '{__name__="x"}'),
         ("x[90s] offset -1h @ 5", "x[1m30s] @ 5 offset -1h"),
         ("x[300]", "x[5m]"),

@@ -107,6 +107,10 @@ CORPUS: Final = (
     "sum by (by, on, bool, sum) (up)",
     "x # a comment\n + # another\n y",
     "SUM BY (job) (up)",
+    '{"a", __name__=~"a.*"}',
+    '{__name__="a", __name__!="b"}',
+    "1 + on() 2",
+    "a > on() group_left() 1",
     "a AND b OR c UNLESS d",
 )
 
@@ -131,7 +135,7 @@ def strip_parens(expr: Expr) -> Expr:
 
 _texts = st.text(max_size=6) | st.sampled_from(["vllm", "0", "a\\b", '"', "\n", "`", "\x00"])
 _words = st.sampled_from(["job", "le", "by", "on", "sum", "bool", "without", "inf", "a.b", "é"])
-_label_names = _words | st.text(min_size=1, max_size=4)
+_label_names = _words | st.just(METRIC_NAME) | st.text(min_size=1, max_size=4)
 _metric_names = _label_names | st.sampled_from(["vllm:x", "offset", "fill", "start", "group_left"])
 _spans = st.integers(1, 10**9) | st.sampled_from([1, 1000, 300_000, 86_400_000, 7 * 86_400_000])
 _offsets = st.just(0) | _spans | _spans.map(lambda span: -span)
@@ -146,7 +150,7 @@ def _selectors(draw: st.DrawFn) -> VectorSelector:
     name = draw(st.just("") | _metric_names)
     first = name or draw(_metric_names)
     matchers = [Matcher(METRIC_NAME, MatchOp.EQUAL, first)]
-    for label in draw(st.lists(_label_names.filter(lambda n: n != METRIC_NAME), max_size=2)):
+    for label in draw(st.lists(_label_names, max_size=2)):
         op = draw(st.sampled_from(MatchOp))
         is_pattern = op in (MatchOp.REGEX, MatchOp.NOT_REGEX)
         value = st.sampled_from(["a|b", ".*", "", "(x)?", r"\d+"]) if is_pattern else _texts

@@ -52,9 +52,14 @@ def parse_span(text: str) -> Millis:
 
 def span_of_seconds(seconds: float) -> Millis:
     """A bare number used as a duration, in milliseconds."""
-    if not abs(seconds) * 1000 <= MAX_DURATION:
+    if not seconds * 1000 <= MAX_DURATION:
         raise ValueError("the duration is out of range, the longest is about 292 years")
-    return round(seconds * 1000)
+    return millis_of(seconds)
+
+
+def millis_of(seconds: float) -> Millis:
+    """Non-negative seconds to the nearest millisecond; halves go up, as Go's rounding has it."""
+    return math.floor(seconds * 1000 + 0.5)
 
 
 def unquote(token: str) -> str:

@@ -286,7 +286,9 @@ class _Parser:
 
     def _binary(self, op: str, left: Expr, right: Expr, modifiers: _Modifiers) -> Binary:
         matching = modifiers.matching
-        if left.type is ValueType.VECTOR and right.type is ValueType.VECTOR:
+        if left.type is not ValueType.VECTOR or right.type is not ValueType.VECTOR:
+            matching = None
+        else:
             matching = matching or VectorMatching()
             if op in SET_OPERATORS and matching.card is Cardinality.ONE_TO_ONE:
                 matching = VectorMatching(

@@ -75,16 +75,19 @@ def _string(text: str) -> str:
 
 
 def _selector(expr: VectorSelector) -> str:
-    matchers = list(expr.matchers)
-    name = expr.name
+    name, matchers = expr.name, expr.matchers
     if name and matchers and matchers[0] == Matcher(METRIC_NAME, MatchOp.EQUAL, name):
-        del matchers[0]
+        matchers = matchers[1:]
     inner = [_matcher(m) for m in matchers]
-    if name and (not METRIC_IDENTIFIER.fullmatch(name) or name.lower() in NEVER_METRICS):
+    if name and not (_stands_bare(name) and all(m.name != METRIC_NAME for m in matchers)):
         inner.insert(0, _string(name))
         name = ""
     braces = f"{{{', '.join(inner)}}}" if inner or not name else ""
     return f"{name}{braces}{_moves(expr.offset, expr.at)}"
+
+
+def _stands_bare(name: str) -> bool:
+    return bool(METRIC_IDENTIFIER.fullmatch(name)) and name.lower() not in NEVER_METRICS
 
 
 def _matcher(matcher: Matcher) -> str:

@@ -15,7 +15,13 @@ from enginewatch.promql.ast import (
 )
 from enginewatch.promql.cursor import Cursor
 from enginewatch.promql.lexer import Kind, Token
-from enginewatch.promql.literals import parse_number, parse_span, span_of_seconds, unquote
+from enginewatch.promql.literals import (
+    millis_of,
+    parse_number,
+    parse_span,
+    span_of_seconds,
+    unquote,
+)
 from enginewatch.promql.semantics import check_selector, check_subquery
 
 _MATCH_OPS: Final = {op.value: op for op in MatchOp}
@@ -45,7 +51,7 @@ def parse_selector(cursor: Cursor) -> VectorSelector:
         matchers=(*names, *matchers),
         pos=cursor.since(start),
     )
-    check_selector(node, cursor.text)
+    check_selector(node, cursor.text, name_outside=bool(name))
     return node
 
 
@@ -199,7 +205,7 @@ def _at(cursor: Cursor) -> Millis | AtAnchor:
     seconds = number_value(cursor, token)
     if not seconds < 2**63 / 1000:
         cursor.fail("the time is out of range", token)
-    return sign * round(seconds * 1000)
+    return sign * millis_of(seconds)
 
 
 class _Change(TypedDict, total=False):

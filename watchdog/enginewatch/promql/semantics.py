@@ -28,12 +28,12 @@ from enginewatch.promql.signatures import AGGREGATES, FUNCTIONS
 _NUMERIC: Final = (ValueType.SCALAR, ValueType.VECTOR)
 
 
-def check_selector(node: VectorSelector, text: str) -> None:
-    """A written name excludes matchers on it; some matcher must not match the empty string."""
-    names = [m for m in node.matchers if m.name == METRIC_NAME]
-    if node.name and len(names) > 1:
+def check_selector(node: VectorSelector, text: str, *, name_outside: bool) -> None:
+    """A name before the braces excludes one inside; some matcher must refuse the empty string."""
+    names = [m.value for m in node.matchers if m.name == METRIC_NAME]
+    if name_outside and len(names) > 1:
         raise PromQLError.at(
-            f"the metric name must not be given twice: {node.name!r} and {names[1].value!r}",
+            f"the metric name must not be given twice: {names[0]!r} and {names[1]!r}",
             text,
             node.pos,
         )
@@ -140,7 +140,7 @@ def check_binary(node: Binary, written: VectorMatching | None, at: Position, tex
 def _check_matching(
     op: str, written: VectorMatching, at: Position, text: str, *, scalar: bool
 ) -> None:
-    if scalar:
+    if scalar and written.labels:
         raise PromQLError.at(
             "on, ignoring and group modifiers belong between two instant vectors", text, at
         )
