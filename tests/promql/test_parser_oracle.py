@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import promql_parser
@@ -174,3 +177,25 @@ def test_where_the_oracle_is_not_asked(text: str, accepted: bool) -> None:
     else:
         with pytest.raises(PromQLError):
             parse_expr(text)
+
+
+# Syntax of Prometheus 3 that a promtool of version 2 refuses, and what only version 2 had.
+NEW_IN_3 = {
+    "time() - process_start_time_seconds < 5m",
+    "x[300]",
+    '{"a", __name__=~"a.*"}',
+}
+GONE_IN_3 = {"holt_winters(a[5m], 0.5, 0.5)"}
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_promtool_agrees(tmp_path: Path) -> None:
+    texts = [text for text in (*CORPUS, *INVALID) if text and text not in NEW_IN_3 | GONE_IN_3]
+    rules = [{"record": f"r{i}", "expr": text} for i, text in enumerate(texts)]
+    file = tmp_path / "rules.json"
+    file.write_text(json.dumps({"groups": [{"name": "g", "rules": rules}]}), encoding="utf-8")
+    done = subprocess.run(
+        ["promtool", "check", "rules", str(file)], capture_output=True, text=True, check=False
+    )
+    found = re.findall(r'"r(\d+)": could not parse', done.stdout + done.stderr)
+    assert {texts[int(i)] for i in found} == set(texts) & set(INVALID)
