@@ -93,7 +93,7 @@ class _Parser:
         self._experimental = experimental
         self._open = 0
 
-    def expression(self, floor: int = 0) -> Expr:
+    def expression(self, floor: int = 1) -> Expr:
         """An operand and all operators after it that bind at least as tightly as `floor`."""
         self._open += 1
         if self._open > MAX_DEPTH:
@@ -102,8 +102,8 @@ class _Parser:
         while True:
             token = self._cursor.token
             op = token.text.lower() if token.kind in (Kind.MARK, Kind.WORD) else ""
-            precedence = PRECEDENCE.get(op, -1)
-            if precedence < max(floor, 0):
+            precedence = PRECEDENCE.get(op, 0)
+            if precedence < floor:
                 break
             self._refuse_trim(self._cursor.advance())
             modifiers = self._modifiers(token.start)
