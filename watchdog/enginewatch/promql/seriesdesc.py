@@ -24,7 +24,8 @@ _METRIC: Final = re.compile(
     (?: \{ (?: [^"'`}] | "(?:[^"\\]|\\.)*+" | '(?:[^'\\]|\\.)*+' | `[^`]*+` )*+ \} )?+""",
     re.VERBOSE | re.DOTALL,
 )
-_NUMBER = r"""(?: 0[xX][0-9a-fA-F]++ | (?i:inf|nan)
+# No hexadecimal: here `0x10` is 0 and ten more, as in Prometheus.
+_NUMBER = r"""(?: (?i:inf|nan)
     | (?: [0-9]++\.?[0-9]*+ | \.[0-9]++ ) (?: [eE][+-]?[0-9]++ )?+ )"""
 _ITEM: Final = re.compile(
     rf"""(?: (?P<omitted>_) | (?P<stale>stale)
