@@ -18,7 +18,7 @@ import yaml
 
 from enginewatch.alerting.errors import RuleError, RuleFileError, TemplateError
 from enginewatch.alerting.template import Template
-from enginewatch.alerting.yamlnodes import Document, Entry, Reader, written
+from enginewatch.alerting.yamlnodes import Document, Entry, Reader, read_text, written
 from enginewatch.model import METRIC_NAME, Millis, freeze
 from enginewatch.promql.ast import Expr, ValueType
 from enginewatch.promql.errors import PromQLError
@@ -110,7 +110,7 @@ def load_rule_files(paths: Iterable[str | Path]) -> tuple[RuleFile, ...]:
     problems: list[RuleError] = []
     for path in paths:
         try:
-            files.append(parse_rule_file(_read(Path(path)), str(path)))
+            files.append(parse_rule_file(read_text(Path(path)), str(path)))
         except RuleFileError as failure:
             problems += failure.problems
         except RuleError as failure:
@@ -131,15 +131,6 @@ def parse_rule_file(text: str, path: str) -> RuleFile:
     if parser.problems:
         raise RuleFileError(parser.problems)
     return RuleFile(path, groups)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_bytes().decode()
-    except UnicodeDecodeError as failure:
-        raise RuleError(f"not UTF-8 at byte {failure.start}", where=str(path)) from None
-    except OSError as failure:
-        raise RuleError(f"can't be read: {failure.strerror}", where=str(path)) from None
 
 
 class _Parser(Reader):

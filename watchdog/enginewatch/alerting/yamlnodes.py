@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import yaml
@@ -31,6 +32,16 @@ class Entry(NamedTuple):
 
     key: yaml.ScalarNode
     value: yaml.Node
+
+
+def read_text(path: Path) -> str:
+    """The text of a file. Raises RuleError when it can't be read or is not UTF-8."""
+    try:
+        return path.read_bytes().decode()
+    except UnicodeDecodeError as failure:
+        raise RuleError(f"not UTF-8 at byte {failure.start}", where=str(path)) from None
+    except OSError as failure:
+        raise RuleError(f"can't be read: {failure.strerror}", where=str(path)) from None
 
 
 class Document:
