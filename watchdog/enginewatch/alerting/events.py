@@ -1,10 +1,14 @@
-"""What an evaluation of the rules changed: the events that receivers and the journal see."""
+"""What an evaluation of the rules changed, and how the rules stand after it.
+
+Changes are what receivers and the journal see, status is what the API shows.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
+from enginewatch.alerting.rules import Group, Rule
 from enginewatch.model import Alert, Millis
 
 
@@ -47,3 +51,66 @@ class AlertChange:
     @property
     def ends_incident(self) -> bool:
         return self.kind in (ChangeKind.RESOLVED, ChangeKind.DEMOTED)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFailure:
+    """A rule that could not be evaluated; `message` says why, in one sentence."""
+
+    rule: Rule
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupResult:
+    """One evaluation of a group.
+
+    `samples` were written; `seconds` is what it took; `missed` counts the
+    evaluations that should have been since the one before; `jumped` is how far the
+    wall clock had moved beyond one interval, either way, when that was too far to
+    be counted as time in which the alerts held.
+    """
+
+    group: Group
+    at: Millis
+    changes: tuple[AlertChange, ...] = ()
+    samples: int = 0
+    failures: tuple[RuleFailure, ...] = ()
+    seconds: float = 0.0
+    missed: int = 0
+    jumped: Millis = 0
+
+
+class Health(StrEnum):
+    """As `/api/v1/rules` of Prometheus words it."""
+
+    UNKNOWN = "unknown"
+    OK = "ok"
+    FAILED = "err"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleStatus:
+    """A rule after its last evaluation, which is None before the first.
+
+    `alerts` are those pending and firing now.
+    """
+
+    rule: Rule
+    health: Health = Health.UNKNOWN
+    last_error: str = ""
+    evaluated_at: Millis | None = None
+    seconds: float = 0.0
+    alerts: tuple[Alert, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """A group after its last evaluation; `interval` is the one in force."""
+
+    group: Group
+    interval: Millis
+    rules: tuple[RuleStatus, ...]
+    evaluated_at: Millis | None = None
+    seconds: float = 0.0
+    missed: int = 0

@@ -80,7 +80,7 @@ class Tracked:
     alert: Alert
     clear_since: Millis | None = None
     unknown_since: Millis | None = None
-    sources: Mapping[Source, Millis] = field(default_factory=lambda: NO_SOURCES, compare=False)
+    sources: Mapping[Source, Millis] = field(default_factory=dict, compare=False)
 
 
 Alerts = Mapping[Labels, Tracked]
@@ -189,6 +189,15 @@ def _cleared(before: Tracked, now: Millis, timing: Timing) -> Tracked:
 
 def _resolved(before: Tracked, now: Millis) -> Tracked:
     return Tracked(replace(before.alert, resolved_at=now, unknown=False), sources=before.sources)
+
+
+def resolve_all(alerts: Alerts, now: Millis) -> tuple[Alert, ...]:
+    """The firing alerts of a rule that is no more, resolved."""
+    return tuple(
+        _resolved(tracked, now).alert
+        for tracked in alerts.values()
+        if tracked.alert.state is AlertState.FIRING
+    )
 
 
 def _note(
