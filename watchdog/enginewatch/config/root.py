@@ -1,0 +1,155 @@
+"""The whole configuration file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Final, Self
+
+from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
+
+from enginewatch.config.errors import ConfigError
+from enginewatch.config.receivers import ReceiverConfig
+from enginewatch.config.scrape import ScrapeConfig
+from enginewatch.config.section import (
+    ConfigPath,
+    OwnLabels,
+    PositiveDuration,
+    Section,
+    WebUrl,
+    fault,
+    matching,
+    one_of,
+    read_secret,
+)
+from enginewatch.model import Millis
+
+SHIPPED: Final = "shipped"
+"""The entry of `rule_files` that stands for the rules in the package."""
+
+_DEFAULT_TIMEOUT: Final[Millis] = 4_000
+_ALERTING: Final = "alerts go to receivers directly: use receivers with webhook_configs"
+
+
+class GlobalConfig(Section):
+    scrape_interval: PositiveDuration = 5_000
+    scrape_timeout: PositiveDuration | None = None
+    """4 s, or the interval where that is shorter, if not given."""
+    evaluation_interval: PositiveDuration = 5_000
+    external_labels: OwnLabels = Field(default_factory=dict)
+
+    elsewhere: ClassVar = {
+        "body_size_limit": "limits are set in scrape_configs",
+        "sample_limit": "limits are set in scrape_configs",
+        "label_limit": "limits are set in scrape_configs",
+        "scrape_protocols": "text and OpenMetrics are told apart by the answer",
+        "query_log_file": "queries are not logged",
+    }
+
+
+class StorageConfig(Section):
+    path: ConfigPath = Field(Path("enginewatch-data"), validate_default=True)
+    """The folder of what must survive a restart: alert states and undelivered notifications."""
+
+    elsewhere: ClassVar = {
+        "tsdb": "samples are kept in memory, for as long as the rules look back",
+        "exemplars": "exemplars are not kept",
+    }
+
+
+class WebConfig(Section):
+    listen: str = "127.0.0.1:9469"
+    external_url: WebUrl | None = None
+    """How receivers' readers reach this daemon; used in links."""
+    token: SecretStr | None = None
+    token_file: ConfigPath | None = None
+    token_env: str | None = None
+
+    @field_validator("listen")
+    @classmethod
+    def _host_and_port(cls, value: str) -> str:
+        host, _, port = value.rpartition(":")
+        if not host or not (port.isascii() and port.isdigit() and int(port) < 65536):
+            raise fault(f"{value!r} is not host:port", "like 127.0.0.1:9469 or [::1]:9469")
+        return value
+
+    @model_validator(mode="after")
+    def _one_token(self) -> Self:
+        one_of(self, "token", "token_file", "token_env")
+        return self
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, _, port = self.listen.rpartition(":")
+        return host.strip("[]"), int(port)
+
+    def read_token(self) -> str | None:
+        """The token that state-changing requests must carry, if any. Raises ConfigError."""
+        return read_secret(self.token, self.token_file, self.token_env)
+
+
+class Config(Section):
+    """`enginewatch.yml`."""
+
+    global_: GlobalConfig = Field(GlobalConfig(), alias="global")
+    scrape_configs: tuple[ScrapeConfig, ...] = ()
+    rule_files: tuple[str, ...] = (SHIPPED,)
+    """Paths and globs; `shipped` stands for the rules that come with the program."""
+    receivers: tuple[ReceiverConfig, ...] = ()
+    storage: StorageConfig = Field(default_factory=dict, validate_default=True)
+    web: WebConfig = WebConfig()
+
+    elsewhere: ClassVar = {
+        "alerting": _ALERTING,
+        "route": "every alert goes to every receiver so far",
+        "inhibit_rules": "inhibition is not supported yet",
+        "remote_write": "samples are not sent on; let Prometheus scrape the engines too",
+        "remote_read": "rules are evaluated over the targets' own samples",
+        "scrape_config_files": "write all jobs into scrape_configs",
+    }
+
+    @field_validator("rule_files")
+    @classmethod
+    def _beside_this_file(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        base = Path((info.context or {}).get("base", Path()))
+        return tuple(entry if entry == SHIPPED else str(base / entry) for entry in value)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        _unique("scrape_configs", "job_name", [job.job_name for job in self.scrape_configs])
+        _unique("receivers", "name", [receiver.name for receiver in self.receivers])
+        interval = self.global_.scrape_interval
+        if (self.global_.scrape_timeout or 0) > interval:
+            raise fault("longer than scrape_interval", at=("global", "scrape_timeout"))
+        for index, job in enumerate(self.scrape_configs):
+            if job.scrape_timeout is not None and job.scrape_timeout > self.interval(job):
+                at = ("scrape_configs", index, "scrape_timeout")
+                raise fault("longer than the scrape_interval of the job", at=at)
+        return self
+
+    def interval(self, job: ScrapeConfig) -> Millis:
+        return job.scrape_interval or self.global_.scrape_interval
+
+    def timeout(self, job: ScrapeConfig) -> Millis:
+        """The deadline of a whole scrape; never longer than the interval."""
+        chosen = job.scrape_timeout or self.global_.scrape_timeout or _DEFAULT_TIMEOUT
+        return min(chosen, self.interval(job))
+
+    def rule_paths(self, shipped: Sequence[Path]) -> tuple[Path, ...]:
+        """The rule files as they are now, each once. Raises ConfigError where there is none."""
+        found: dict[Path, None] = {}
+        for entry in self.rule_files:
+            if entry == SHIPPED:
+                found.update(dict.fromkeys(shipped))
+                continue
+            matches = matching(Path(entry))
+            if not matches:
+                raise ConfigError("rule_files: no such file", where=entry)
+            found.update(dict.fromkeys(matches))
+        return tuple(found)
+
+
+def _unique(section: str, key: str, names: Sequence[str]) -> None:
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise fault(f"{name!r} is given twice", at=(section, index, key))
