@@ -1,42 +1,49 @@
-"""A plain storage to test against: a sorted list of samples for each series, nothing clever."""
+"""A plain storage to test against: sorted samples for each series, nothing clever."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from enginewatch.model import Labels, Matcher, Metadata, Millis, is_stale, matches_all
-from enginewatch.store.base import Instant, Layout, Window
+from enginewatch.model import (
+    STALE_BITS,
+    Labels,
+    Matcher,
+    Metadata,
+    Millis,
+    matches_all,
+)
+from enginewatch.store.base import FloatArray, Instant, IntArray, Layout, Window
+
+RUBBISH = 7e77
+"""What stands where there is no sample: nothing may depend on it."""
 
 
 class MemoryStore:
     """`store.base.Storage` over a dictionary. Layouts last until a series is added."""
 
     def __init__(self) -> None:
-        self._samples: dict[Labels, list[tuple[Millis, float]]] = {}
+        self._samples: dict[Labels, tuple[IntArray, FloatArray]] = {}
         self._layouts: dict[tuple[Matcher, ...], Layout] = {}
 
     def add(self, labels: Labels, samples: Iterable[tuple[Millis, float]]) -> None:
         """Samples in any order; a later one of the same time replaces the earlier."""
         if labels not in self._samples:
-            self._samples[labels] = []
             self._layouts.clear()
-        kept = self._samples[labels]
-        for at, value in samples:
-            place = bisect_right(kept, at, key=lambda sample: sample[0])
-            if place and kept[place - 1][0] == at:
-                kept[place - 1] = (at, value)
-            else:
-                kept.insert(place, (at, value))
+            self._samples[labels] = (np.empty(0, dtype=np.int64), np.empty(0))
+        times, values = self._samples[labels]
+        merged = dict(zip(times.tolist(), values, strict=True)) | dict(samples)
+        order = sorted(merged)
+        # Of floats that come as array elements numpy keeps the bits, which tell a stale marker.
+        self._samples[labels] = (
+            np.array(order, dtype=np.int64),
+            np.array([merged[at] for at in order], dtype=np.float64),
+        )
 
-    def clear(self) -> None:
-        self._samples.clear()
-        self._layouts.clear()
-
-    def all(self) -> Iterable[tuple[Labels, Sequence[tuple[Millis, float]]]]:
-        return self._samples.items()
+    def all(self) -> Iterator[tuple[Labels, IntArray, FloatArray]]:
+        for labels, (times, values) in self._samples.items():
+            yield labels, times, values
 
     def _layout(self, matchers: Sequence[Matcher]) -> Layout:
         key = tuple(matchers)
@@ -45,31 +52,34 @@ class MemoryStore:
             self._layouts[key] = Layout(sorted(found))
         return self._layouts[key]
 
-    def _between(self, labels: Labels, after: Millis, upto: Millis) -> list[tuple[Millis, float]]:
-        kept = self._samples[labels]
-        low, high = (bisect_right(kept, at, key=lambda sample: sample[0]) for at in (after, upto))
-        return kept[low:high]
+    def _between(
+        self, labels: Labels, after: Millis, upto: Millis, *, stale: bool
+    ) -> tuple[IntArray, FloatArray]:
+        times, values = self._samples[labels]
+        low, high = np.searchsorted(times, (after, upto), side="right")
+        times, values = times[low:high], values[low:high]
+        fresh = values.view(np.int64) != STALE_BITS
+        return (times, values) if stale or fresh.all() else (times[fresh], values[fresh])
 
     def instant(self, matchers: Sequence[Matcher], at: Millis, lookback: Millis) -> Instant:
         layout = self._layout(matchers)
-        newest = [self._between(labels, at - lookback, at)[-1:] for labels in layout.labels]
-        times = np.array([found[0][0] if found else 0 for found in newest], dtype=np.int64)
-        values = np.array([found[0][1] if found else 7e77 for found in newest], dtype=np.float64)
-        there = [bool(found) and not is_stale(found[0][1]) for found in newest]
-        return Instant(layout, values, times, np.array(there, dtype=np.bool_))
+        values, times = np.full(len(layout), RUBBISH), np.zeros(len(layout), dtype=np.int64)
+        present = np.zeros(len(layout), dtype=np.bool_)
+        for row, labels in enumerate(layout.labels):
+            found = self._between(labels, at - lookback, at, stale=True)
+            if len(found[0]):
+                times[row], values[row] = found[0][-1], found[1][-1]
+                present[row] = values[row : row + 1].view(np.int64)[0] != STALE_BITS
+        return Instant(layout, values, times, present)
 
     def window(self, matchers: Sequence[Matcher], after: Millis, upto: Millis) -> Window:
         layout = self._layout(matchers)
-        rows = [
-            [sample for sample in self._between(labels, after, upto) if not is_stale(sample[1])]
-            for labels in layout.labels
-        ]
-        shape = (len(rows), max(map(len, rows), default=0))
-        values, times = np.full(shape, 7e77), np.full(shape, -7, dtype=np.int64)
-        for row, samples in enumerate(rows):
-            for column, (at, value) in enumerate(samples):
-                times[row, column], values[row, column] = at, value
-        counts = np.array([len(samples) for samples in rows], dtype=np.int64)
+        rows = [self._between(labels, after, upto, stale=False) for labels in layout.labels]
+        counts = np.array([len(times) for times, _ in rows], dtype=np.int64)
+        shape = (len(rows), int(counts.max(initial=0)))
+        values, times = np.full(shape, RUBBISH), np.full(shape, -7, dtype=np.int64)
+        for row, (stamps, numbers) in enumerate(rows):
+            times[row, : counts[row]], values[row, : counts[row]] = stamps, numbers
         return Window(layout, values, times, counts)
 
     def series(
@@ -79,7 +89,7 @@ class MemoryStore:
         if after is None and upto is None:
             return found
         low, high = -(2**62) if after is None else after, 2**62 if upto is None else upto
-        return [labels for labels in found if self._between(labels, low, high)]
+        return [labels for labels in found if len(self._between(labels, low, high, stale=True)[0])]
 
     def metadata(self) -> dict[str, Metadata]:
         return {}

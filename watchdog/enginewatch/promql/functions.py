@@ -34,6 +34,11 @@ def _timestamp(call: Call, context: Context) -> Vector:
     return context.nameless(vector.layout, times / 1000, vector.present)
 
 
+def _extreme(pick: np.ufunc) -> Function:
+    """The smaller or larger of two numbers; NaN if either is."""
+    return lambda call, context: Scalar(float(pick(*map(context.scalar, call.args))))
+
+
 _SCALARS: Final[dict[str, Callable[[Context], float]]] = {
     "end": lambda context: context.query.end / 1000,
     "pi": lambda _: math.pi,
@@ -54,6 +59,8 @@ FUNCTIONS: Final[dict[str, Function]] = {
     **functions_math.FUNCTIONS,
     **functions_range.FUNCTIONS,
     **histogram.FUNCTIONS,
+    "max_of": _extreme(np.maximum),
+    "min_of": _extreme(np.minimum),
     "scalar": _scalar,
     "timestamp": _timestamp,
     "vector": _vector,

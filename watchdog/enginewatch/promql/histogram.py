@@ -11,18 +11,21 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from enginewatch.model import Labels
 from enginewatch.promql.aggregate import out_of_range
-from enginewatch.promql.ast import Call, Position
+from enginewatch.promql.ast import Call, Expr, Position
 from enginewatch.promql.context import Context
+from enginewatch.promql.layouts import relabel, relabelling
+from enginewatch.promql.ranking import check_label_name
 from enginewatch.promql.sums import totals
 from enginewatch.promql.values import Vector, no_series
 from enginewatch.store.base import BoolArray, FloatArray, IntArray, Layout
+from enginewatch.units import format_float
 
 BUCKET: Final = "le"
 
@@ -213,21 +216,58 @@ def _rank_of(table: Buckets, value: float) -> FloatArray:
 
 
 def _histogram_quantile(call: Call, context: Context) -> Vector:
-    probability = context.scalar(call.args[0])
-    vector = context.vector(call.args[1])
-    where = plan(vector.layout)
-    beyond = out_of_range(probability, call.args[0].pos, context)
-    _warn_of_malformed(where, vector, call.args[1].pos, context)
-    if not len(where.names):
+    probability, operand = call.args
+    found = _all_quantiles(operand, (probability,), context)
+    return found[0] if found else no_series()
+
+
+def _histogram_quantiles(call: Call, context: Context) -> Vector:
+    """Several quantiles of each histogram; a label tells which."""
+    operand, label, *probabilities = call.args
+    name = context.string(label)
+    check_label_name(name)
+    found = _all_quantiles(operand, probabilities, context)
+    if not found:
         return no_series()
+    texts = [_as_label(context.scalar(probability)) for probability in probabilities]
+    layout = found[0].layout
+    named = layout.derive(
+        ("histogram_quantiles", name, *texts),
+        lambda: relabelling(
+            Labels({**labels, name: text}) for text in texts for labels in layout.labels
+        ),
+    )
+    values = np.concatenate([vector.values for vector in found])
+    present = np.concatenate([vector.present for vector in found])
+    merged = relabel(Vector(named.layout, values, present), named)
+    return context.nameless(merged.layout, merged.values, merged.present)
+
+
+def _as_label(probability: float) -> str:
+    return repr(probability) if math.isfinite(probability) else format_float(probability)
+
+
+def _all_quantiles(operand: Expr, probabilities: Sequence[Expr], context: Context) -> list[Vector]:
+    """A vector of quantiles for each probability; none where there are no histograms."""
+    asked = [(context.scalar(each), each.pos) for each in probabilities]
+    vector = context.vector(operand)
+    where = plan(vector.layout)
+    beyond = [out_of_range(probability, pos, context) for probability, pos in asked]
+    _warn_of_malformed(where, vector, operand.pos, context)
+    if not len(where.names):
+        return []
     table = _buckets(where, vector)
-    if beyond is not None:
-        values = np.full(len(where.names), beyond)
-    else:
-        counts, forced = _monotonic(table.counts)
-        _tell_of_forced(where, forced & table.present, call.args[1].pos, context)
-        values = _quantiles(table._replace(counts=counts), probability)
-    return context.nameless(where.names, values, table.present)
+    counts, forced = _monotonic(table.counts)
+    _tell_of_forced(where, forced & table.present, operand.pos, context)
+    table = table._replace(counts=counts)
+    return [
+        context.nameless(
+            where.names,
+            _quantiles(table, probability) if out is None else np.full(len(counts), out),
+            table.present,
+        )
+        for (probability, _), out in zip(asked, beyond, strict=True)
+    ]
 
 
 def _histogram_fraction(call: Call, context: Context) -> Vector:
@@ -264,4 +304,5 @@ def _tell_of_forced(where: Plan, forced: BoolArray, pos: Position, context: Cont
 FUNCTIONS: Final[dict[str, Callable[[Call, Context], Vector]]] = {
     "histogram_fraction": _histogram_fraction,
     "histogram_quantile": _histogram_quantile,
+    "histogram_quantiles": _histogram_quantiles,
 }

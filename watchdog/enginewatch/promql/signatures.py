@@ -113,6 +113,9 @@ _TABLE: Final[Mapping[str, Callable[[str], Signature]]] = {
     **dict.fromkeys(_OF_QUERY_GATED, _call(returns=SCALAR, gate=EXPERIMENTAL)),
     "double_exponential_smoothing": _call(MATRIX, SCALAR, SCALAR, gate=EXPERIMENTAL),
     "histogram_fraction": _call(SCALAR, SCALAR, VECTOR, gate=CLASSIC_FRACTION),
+    "histogram_quantiles": _call(VECTOR, STRING, SCALAR, SCALAR, repeats=True, gate=EXPERIMENTAL),
+    "max_of": _call(SCALAR, SCALAR, returns=SCALAR, gate=EXPERIMENTAL),
+    "min_of": _call(SCALAR, SCALAR, returns=SCALAR, gate=EXPERIMENTAL),
     "sort_by_label": _call(VECTOR, STRING, repeats=True, gate=EXPERIMENTAL),
     "sort_by_label_desc": _call(VECTOR, STRING, repeats=True, gate=EXPERIMENTAL),
 }
@@ -143,15 +146,12 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "histogram_avg": NATIVE,
         "histogram_count": NATIVE,
-        "histogram_quantiles": EXPERIMENTAL,
         "histogram_stddev": NATIVE,
         "histogram_stdvar": NATIVE,
         "histogram_sum": NATIVE,
         "holt_winters": "Prometheus 3 renamed it double_exponential_smoothing, an experimental one",
         "info": EXPERIMENTAL,
         "integral": EXPERIMENTAL,
-        "max_of": EXPERIMENTAL,
-        "min_of": EXPERIMENTAL,
     }
 )
 """Functions that Prometheus has or had and that are not supported here at all, with the reason."""
