@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from starlette.responses import JSONResponse
 
 from enginewatch.model import Labels, Millis
+from enginewatch.promql.values import Annotation, Level
 from enginewatch.units import format_float
 
 
@@ -19,10 +21,13 @@ def metric(labels: Labels) -> dict[str, str]:
     return dict(labels)
 
 
-def success(data: Any, warnings: list[str] | None = None) -> JSONResponse:
+def success(data: Any, annotations: Iterable[Annotation] = (), expr_text: str = "") -> JSONResponse:
+    """An answer; `annotations` are what the evaluator had to remark on `expr_text`."""
     body: dict[str, Any] = {"status": "success", "data": data}
-    if warnings:
-        body["warnings"] = warnings
+    for key, level in (("warnings", Level.WARNING), ("infos", Level.INFO)):
+        said = [note.describe(expr_text) for note in annotations if note.level is level]
+        if said:
+            body[key] = said
     return JSONResponse(body)
 
 

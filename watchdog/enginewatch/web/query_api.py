@@ -7,25 +7,30 @@ neither scraping nor evaluation. Documented at prometheus.io/docs/prometheus/lat
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+import time
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from enginewatch.model import Labels, Matcher, Millis
-from enginewatch.promql.ast import Expr
 from enginewatch.promql.evaluator import Evaluator
-from enginewatch.promql.values import EvaluationError, Matrix, Scalar, String, Value, Vector
+from enginewatch.promql.values import Limits, Matrix, Scalar, Series, String, Value, Vector
 from enginewatch.store.base import Storage
-from enginewatch.web.encode import failure, metric, point, success
+from enginewatch.web.answer import answered
+from enginewatch.web.encode import metric, point, success
 from enginewatch.web.params import ParameterError, Params, steps
 
 T = TypeVar("T")
 
 CONCURRENT_QUERIES = 4
 """Queries computed at once; more wait their turn. Prometheus allows 20, on more than one core."""
+
+QUERY_SECONDS = 30.0
+QUERY_SAMPLES = 50_000_000
+"""What one query may take and read: Prometheus' `query.max-samples`, a quarter of its timeout."""
 
 
 class QueryApi:
@@ -58,26 +63,27 @@ class QueryApi:
         params = await Params.of(request)
         expr = params.expr("query")
         at = params.time("time", self._clock())
-        value = await self._compute(lambda: self._evaluator().instant(expr, at))
-        return success(instant_json(value, at), warnings_of(value))
+        limits = self._limits()
+        value = await self._compute(lambda: self._evaluator().instant(expr, at, limits=limits))
+        return success(instant_json(value, at), value.annotations, params.required("query"))
 
     async def query_range(self, request: Request) -> JSONResponse:
         params = await Params.of(request)
         expr = params.expr("query")
         start, end, step = steps(params)
-        return await self._compute(lambda: self._range(expr, start, end, step))
+        limits = self._limits()
 
-    def _range(self, expr: Expr, start: Millis, end: Millis, step: Millis) -> JSONResponse:
-        found = self._evaluator().range(expr, start, end, step)
-        result = [
-            {
-                "metric": metric(labels),
-                "values": [point(int(t), float(v)) for t, v in zip(times, values, strict=True)],
-            }
-            for labels, times, values in found.series
-        ]
-        data = {"resultType": "matrix", "result": result}
-        return success(data, list(found.warnings))
+        def work() -> JSONResponse:
+            found = self._evaluator().range(expr, start, end, step, limits=limits)
+            data = {"resultType": "matrix", "result": matrix(found.series)}
+            return success(data, found.annotations, params.required("query"))
+
+        return await self._compute(work)
+
+    def _limits(self) -> Limits:
+        """What one query may cost, its clock starting now, waiting for a slot included."""
+        deadline = time.monotonic() + QUERY_SECONDS
+        return Limits(samples=QUERY_SAMPLES, expired=lambda: time.monotonic() > deadline)
 
     async def series(self, request: Request) -> JSONResponse:
         params = await Params.of(request)
@@ -119,25 +125,15 @@ class QueryApi:
         )
 
 
-Handler = Callable[[Request], Awaitable[Response]]
-
-
-def answered(handler: Handler) -> Handler:
-    """`handler` with its errors answered as Prometheus answers them."""
-
-    async def respond(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except ParameterError as mistake:
-            return failure(400, "bad_data", str(mistake))
-        except EvaluationError as mistake:
-            return failure(422, "execution", str(mistake))
-
-    return respond
-
-
-def warnings_of(value: Value) -> list[str]:
-    return list(getattr(value, "warnings", ()))
+def matrix(found: Iterable[Series]) -> list[dict[str, Any]]:
+    """Series with their samples, as range queries and range selectors answer them."""
+    return [
+        {
+            "metric": metric(labels),
+            "values": list(map(point, times.tolist(), values.tolist())),
+        }
+        for labels, times, values in found
+    ]
 
 
 def instant_json(value: Value, at: Millis) -> dict[str, Any]:
@@ -154,11 +150,5 @@ def instant_json(value: Value, at: Millis) -> dict[str, Any]:
             ]
             return {"resultType": "vector", "result": result}
         case Matrix():
-            rows = [
-                {
-                    "metric": metric(labels),
-                    "values": [point(int(t), float(v)) for t, v in zip(times, values, strict=True)],
-                }
-                for labels, times, values in value.series()
-            ]
-            return {"resultType": "matrix", "result": rows}
+            return {"resultType": "matrix", "result": matrix(value.series())}
+    raise TypeError(f"no JSON for a {value.type.value}")

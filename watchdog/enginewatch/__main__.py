@@ -1,0 +1,5 @@
+"""`python -m enginewatch`."""
+
+from enginewatch.cli import main
+
+main()

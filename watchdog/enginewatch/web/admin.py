@@ -1,0 +1,90 @@
+"""Health, readiness, reload, and the daemon's own metrics."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from enginewatch.errors import EnginewatchError
+
+
+@dataclass(frozen=True)
+class Admin:
+    """The routes under `/-/` and `/metrics`.
+
+    `ailment` tells what is wrong with the daemon, or None; `starting` what it
+    still waits for, or None. `reload` raises EnginewatchError and then leaves the
+    running configuration in force. `token`, where there is one, is asked for by
+    everything that changes state.
+    """
+
+    registry: CollectorRegistry
+    ailment: Callable[[], str | None]
+    starting: Callable[[], str | None]
+    reload: Callable[[], Awaitable[None]]
+    token: Callable[[], str | None]
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/-/healthy", self.healthy, methods=["GET", "HEAD"]),
+            Route("/-/ready", self.ready, methods=["GET", "HEAD"]),
+            Route("/-/reload", self.reload_now, methods=["POST", "PUT"]),
+            Route("/metrics", self.metrics),
+        ]
+
+    async def healthy(self, _: Request) -> Response:
+        return _state("healthy", self.ailment())
+
+    async def ready(self, _: Request) -> Response:
+        return _state("ready", self.starting())
+
+    async def reload_now(self, request: Request) -> Response:
+        if (refusal := self.refusal(request)) is not None:
+            return refusal
+        try:
+            await self.reload()
+        except EnginewatchError as failure:
+            text = f"not reloaded, the running configuration stays in force:\n{failure}\n"
+            return PlainTextResponse(text, status_code=422)
+        return PlainTextResponse("reloaded\n")
+
+    async def metrics(self, request: Request) -> Response:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(self.registry), headers={"Content-Type": content_type})
+
+    def refusal(self, request: Request) -> Response | None:
+        """The answer to a state-changing request that may not be served, else None.
+
+        Without a token the API is on loopback only; a web page open in a browser
+        there could still post to it, which its `Origin` gives away.
+        """
+        expected = self.token()
+        if expected is not None:
+            scheme, _, given = request.headers.get("authorization", "").partition(" ")
+            if scheme.lower() == "bearer" and hmac.compare_digest(
+                given.encode(), expected.encode()
+            ):
+                return None
+            return PlainTextResponse(
+                "needs the API token: Authorization: Bearer <web.token_file>\n",
+                status_code=401,
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        origin = request.headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+            return PlainTextResponse("refused: sent by another site\n", status_code=403)
+        return None
+
+
+def _state(word: str, trouble: str | None) -> Response:
+    if trouble is None:
+        return PlainTextResponse(f"enginewatch is {word}\n")
+    return PlainTextResponse(f"enginewatch is not {word}: {trouble}\n", status_code=503)
