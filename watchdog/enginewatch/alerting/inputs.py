@@ -1,16 +1,19 @@
 """Whether an alert that is no longer in the result is false, or can't be seen.
 
-While an alert is active, the inputs that speak for it are noted: the raw series
-its expression stands on (`alerting.trace`), of the targets its labels point at.
-Once it is absent, it counts as false only if every one of those inputs is known:
+While an alert is active, the targets that speak for it are noted: those its
+labels point at which have what its expression needs (`alerting.trace`). Once it
+is absent, it counts as false only if it could have been seen on every one of them:
 
-- the target was scraped well, without a gap, for the settling time, and the
-  series was on every one of those pages. The settling time is twice the interval
-  of the slowest rule group involved, so that each has run on whole data since;
-- an input whose target left the configuration stops counting after
-  `unknown_retention`; when none is left, the inputs are gone on purpose;
+- the target was scraped well, without a gap, for the settling time, and what the
+  expression needs was on every one of those pages. The settling time is twice the
+  interval of the slowest rule group involved, so that each has run on whole data;
+- a target that left the configuration stops counting after `unknown_retention`;
+  when none is left, the inputs are gone on purpose;
 - `up` and its like come from the scraper itself and are known while they are
   there, so that an alert on `up == 0` needs nothing of a dead target.
+
+It need not be the same series as before: an engine that comes back as another
+version, under new names that the rules know, can be judged again.
 
 Everything is read from the store at the time of the evaluation. Nothing is
 remembered but when a target was first seen to be out of the configuration.
@@ -23,10 +26,20 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from enginewatch.alerting.needs import Need, met, series_of
 from enginewatch.alerting.rules import Rule
 from enginewatch.alerting.state import Inputs, Source, Tracked
 from enginewatch.alerting.trace import SCRAPE_SERIES, Tracer
-from enginewatch.model import METRIC_NAME, Labels, Matcher, MatchOp, Millis, Target
+from enginewatch.model import (
+    EMPTY_LABELS,
+    METRIC_NAME,
+    Labels,
+    Matcher,
+    MatchOp,
+    Millis,
+    Target,
+    matches_all,
+)
 from enginewatch.promql.ast import Expr
 from enginewatch.promql.check import LOOKBACK, names, selectors
 from enginewatch.promql.layouts import derive_pair
@@ -39,41 +52,32 @@ Long enough for a target file that is being rewritten, short enough for a pod
 that was deleted to end its page.
 """
 
-ANY_SERIES: Final = ""
-"""The name in a `Source` that stands for the target's answering at all."""
-
-Key = tuple[str, str]
-"""A target's `job` and `instance`."""
-
 
 class TargetSet:
     """The targets of one configuration, found by the labels of an alert."""
 
     def __init__(self, targets: Iterable[Target]):
         self.targets: Final = tuple(targets)
-        self.keys: Final = tuple(key_of(target.labels) for target in self.targets)
-        self.known: Final = frozenset(self.keys)
+        self.labels: Final = {key_of(target.labels): target.labels for target in self.targets}
         self._label_names: Final = sorted({n for target in self.targets for n in target.labels})
-        self._scopes: dict[tuple[str, ...], tuple[Key, ...]] = {}
+        self._scopes: dict[tuple[str, ...], tuple[Source, ...]] = {}
 
-    def scope(self, labels: Labels) -> tuple[Key, ...]:
+    def scope(self, labels: Labels) -> tuple[Source, ...]:
         """The targets none of whose labels contradicts these; all, where they say nothing."""
         wanted = tuple(labels.get(name, "") for name in self._label_names)
         if wanted not in self._scopes:
             given = [(n, v) for n, v in zip(self._label_names, wanted, strict=True) if v]
             self._scopes[wanted] = tuple(
-                key
-                for key, target in zip(self.keys, self.targets, strict=True)
-                if all(target.labels.get(n, v) == v for n, v in given)
+                key for key, own in self.labels.items() if all(own.get(n, v) == v for n, v in given)
             )
         return self._scopes[wanted]
 
 
-def key_of(labels: Labels) -> Key:
-    return labels.get("job", ""), labels.get("instance", "")
+def key_of(labels: Labels) -> Source:
+    return Source(labels.get("job", ""), labels.get("instance", ""))
 
 
-def keys_of(layout: Layout) -> tuple[Key, ...]:
+def keys_of(layout: Layout) -> tuple[Source, ...]:
     """The target of each row, by its labels."""
     return layout.derive("target keys", lambda: tuple(key_of(each) for each in layout.labels))
 
@@ -95,7 +99,7 @@ class InputWatch:
         self.storage: Final = storage
         self.lookback: Final = lookback
         self.unknown_retention: Final = unknown_retention
-        self.missing_since: Final[dict[Key, Millis]] = {}
+        self.missing_since: Final[dict[Source, Millis]] = {}
         self._targets: Final = targets
         self._default_interval: Final = default_interval
         self._set = TargetSet(())
@@ -106,7 +110,7 @@ class InputWatch:
         targets = tuple(self._targets())
         if targets != self._set.targets:
             self._set = TargetSet(targets)
-        for key in self._set.known & self.missing_since.keys():
+        for key in self._set.labels.keys() & self.missing_since.keys():
             self.missing_since.pop(key, None)
         return InputView(self, self._set, now)
 
@@ -122,8 +126,9 @@ class InputWatch:
         slowest = max(group.interval or self._default_interval for group in groups)
         # Inputs are kept in the store for the lookback only.
         settle = min(2 * slowest, self.lookback // 2)
+        needs = dict.fromkeys(self.tracer.need(rule, r) for r in ("", *self.tracer.runtimes))
         return Standing(
-            names=tuple(sorted(self.tracer.raw_names(rule))),
+            needs=tuple(need for need in needs if any(s.offered for s in series_of(need))),
             feeding=tuple(recorder.rule for recorder in feeding),
             settle=settle,
             reach=self._reach(rule.expr, frozenset({rule})) + settle,
@@ -144,12 +149,13 @@ class InputWatch:
 
 
 class Standing(NamedTuple):
-    """The raw series a rule stands on, the rules between, and the times that follow from them.
+    """What a rule stands on, the rules between, and the times that follow from them.
 
-    An input not seen for longer than `reach` no longer speaks for an active alert.
+    `needs` has the raw series it needs, for each runtime that has any. A target that
+    has not had them for longer than `reach` no longer speaks for an active alert.
     """
 
-    names: tuple[str, ...]
+    needs: tuple[Need, ...]
     feeding: tuple[Rule, ...]
     settle: Millis
     reach: Millis
@@ -172,66 +178,72 @@ class InputView:
         self._watch = watch
         self._targets = targets
         self._now = now
-        self._fresh: dict[str, frozenset[Key]] = {}
+        self._fresh: dict[str, frozenset[Source]] = {}
         self._scrapes: dict[Millis, _Scrapes] = {}
-        self._settled: dict[tuple[str, Millis], frozenset[Key]] = {}
+        self._settled: dict[tuple[str, Millis], frozenset[Source]] = {}
 
     def sources(
         self, rule: Rule, labels: Labels, before: Mapping[Source, Millis]
     ) -> Mapping[Source, Millis]:
-        """The inputs that speak for an active alert, each with when it was last seen.
+        """The targets that speak for an active alert, each with when it last did.
 
         `labels` are those of the expression's result, `before` what was noted at
         the evaluation before.
         """
         standing = self._watch.standing(rule)
-        if not standing.names:
+        if not standing.needs:
             return {}
         scope = self._targets.scope(labels)
         if not scope and labels.get("instance"):
             scope = (key_of(labels),)
-        noted = {
-            Source(*key, name): self._now
-            for name in standing.names
-            for key in scope
-            if key in self.fresh(name)
-        }
+        noted = {source: self._now for source in scope if self._has(rule, source, self.fresh)}
         for source, seen in before.items():
             if source not in noted and self._now - seen <= standing.reach:
                 noted[source] = seen
         if not noted and len(scope) == 1:
-            # True from old samples alone: all that can be said is that the target spoke.
-            noted[Source(*scope[0], ANY_SERIES)] = self._now
+            # True from old samples alone, and of nobody else.
+            noted[scope[0]] = self._now
         return noted
 
     def judge(self, rule: Rule, tracked: Tracked) -> Inputs:
         """Whether the absence of an active alert of `rule` can mean that it is false."""
         if not tracked.sources:
             return Inputs.KNOWN
-        settle = self._watch.standing(rule).settle
-        states = {self._judge(source, settle) for source in tracked.sources}
+        states = {self._judge(rule, source) for source in tracked.sources}
         if Inputs.UNKNOWN in states:
             return Inputs.UNKNOWN
         return Inputs.KNOWN if Inputs.KNOWN in states else Inputs.GONE
 
-    def _judge(self, source: Source, settle: Millis) -> Inputs:
-        key = (source.job, source.instance)
-        if key in self.settled(source.name, settle):
+    def _judge(self, rule: Rule, source: Source) -> Inputs:
+        settle = self._watch.standing(rule).settle
+        if self._has(rule, source, lambda name: self.settled(name, settle)):
             return Inputs.KNOWN
-        if key in self._targets.known:
+        if source in self._targets.labels:
             return Inputs.UNKNOWN
-        since = self._watch.missing_since.setdefault(key, self._now)
+        since = self._watch.missing_since.setdefault(source, self._now)
         over = self._now - since >= self._watch.unknown_retention
         return Inputs.GONE if over else Inputs.UNKNOWN
 
-    def fresh(self, name: str) -> frozenset[Key]:
+    def _has(self, rule: Rule, source: Source, having: Callable[[str], frozenset[Source]]) -> bool:
+        """Whether a target has what `rule` needs, as an engine of any runtime."""
+        own = self._targets.labels.get(source, EMPTY_LABELS)
+
+        def passes(matchers: tuple[Matcher, ...]) -> bool:
+            return matches_all(own, (m for m in matchers if m.name in own))
+
+        def has(name: str) -> bool:
+            return source in having(name)
+
+        return any(met(need, has, passes) for need in self._watch.standing(rule).needs)
+
+    def fresh(self, name: str) -> frozenset[Source]:
         """The targets that have a series of this name now."""
         if name not in self._fresh:
             found = self._watch.storage.instant(_named(name), self._now, self._watch.lookback)
             self._fresh[name] = _picked(found.layout, found.present)
         return self._fresh[name]
 
-    def settled(self, name: str, settle: Millis) -> frozenset[Key]:
+    def settled(self, name: str, settle: Millis) -> frozenset[Source]:
         """The targets of which it can be told what a rule on this series makes of it."""
         if name in SCRAPE_SERIES:
             return self.fresh(name)
@@ -240,10 +252,8 @@ class InputView:
             self._settled[key] = self._find_settled(name, settle)
         return self._settled[key]
 
-    def _find_settled(self, name: str, settle: Millis) -> frozenset[Key]:
+    def _find_settled(self, name: str, settle: Millis) -> frozenset[Source]:
         scrapes = self._scrapes_of(settle)
-        if name == ANY_SERIES:
-            return _picked(scrapes.layout, scrapes.good)
         start = self._now - self._watch.lookback
         layout, _, times, counts = self._watch.storage.window(_named(name), start, self._now)
         row = derive_pair(layout, scrapes.layout, "scrapes", lambda: _rows(layout, scrapes.layout))
@@ -277,7 +287,7 @@ def _named(name: str) -> tuple[Matcher, ...]:
     return (Matcher(METRIC_NAME, MatchOp.EQUAL, name),)
 
 
-def _picked(layout: Layout, chosen: BoolArray) -> frozenset[Key]:
+def _picked(layout: Layout, chosen: BoolArray) -> frozenset[Source]:
     keys = keys_of(layout)
     return frozenset(keys[row] for row in np.flatnonzero(chosen).tolist())
 
@@ -302,4 +312,5 @@ def _valid(times: IntArray, counts: IntArray) -> BoolArray:
 
 def _counted(times: IntArray, counts: IntArray, since: IntArray) -> IntArray:
     """How many samples of each row are not older than `since`."""
-    return np.count_nonzero(_valid(times, counts) & (times >= since[:, None]), axis=1)
+    counted: IntArray = np.count_nonzero(_valid(times, counts) & (times >= since[:, None]), axis=1)
+    return counted

@@ -61,26 +61,26 @@ NOT_ASKED: Final[Need] = Either()
 
 
 def all_of(parts: Iterable[Need]) -> Need:
-    kept = _distinct(part for part in parts if part != NOTHING)
+    kept = dict.fromkeys(
+        inner for part in parts for inner in (part.parts if isinstance(part, All) else (part,))
+    )
     if NOT_ASKED in kept:
         return NOT_ASKED
-    return kept[0] if len(kept) == 1 else All(kept)
+    return next(iter(kept)) if len(kept) == 1 else All(tuple(kept))
 
 
 def either_of(parts: Iterable[Need]) -> Need:
-    kept = _distinct(part for part in parts if part != NOT_ASKED)
+    kept = dict.fromkeys(
+        inner for part in parts for inner in (part.parts if isinstance(part, Either) else (part,))
+    )
     if NOTHING in kept:
         return NOTHING
-    return kept[0] if len(kept) == 1 else Either(kept)
+    return next(iter(kept)) if len(kept) == 1 else Either(tuple(kept))
 
 
 def where(matchers: Iterable[Matcher], need: Need) -> Need:
     kept = tuple(matchers)
     return Where(kept, need) if kept and need not in (NOTHING, NOT_ASKED) else need
-
-
-def _distinct(parts: Iterable[Need]) -> tuple[Need, ...]:
-    return tuple(dict.fromkeys(parts))
 
 
 def series_of(need: Need) -> Iterator[Series]:
@@ -93,6 +93,10 @@ def series_of(need: Need) -> Iterator[Series]:
                 yield from series_of(part)
         case Where(need=inner):
             yield from series_of(inner)
+
+
+Passes = Callable[[tuple[Matcher, ...]], bool]
+"""Whether one target's own labels pass."""
 
 
 class World(NamedTuple):
@@ -134,10 +138,24 @@ def judge(need: Need, world: World) -> Judgement:
     raise TypeError(f"not a need: {need!r}")
 
 
+def met(need: Need, has: Callable[[str], bool], passes: Passes) -> bool:
+    """Whether the need applies to one target and is satisfied by it."""
+    match need:
+        case Series(name=name, offered=offered):
+            return offered and has(name)
+        case Where(matchers=matchers, need=inner):
+            return passes(matchers) and met(inner, has, passes)
+        case All(parts=parts):
+            return all(met(part, has, passes) for part in parts)
+        case Either(parts=parts):
+            return any(met(part, has, passes) for part in parts)
+    raise TypeError(f"not a need: {need!r}")
+
+
 class Missing(NamedTuple):
     """What one target lacks: `items` are all wanted; empty when the need is met.
 
-    `offered` is False if only series are missing that no rule makes for its runtime.
+    `offered` is False where no rule makes what is missing for the target's runtime.
     """
 
     items: tuple[str, ...]
@@ -147,7 +165,7 @@ class Missing(NamedTuple):
 def missing(
     need: Need,
     has: Callable[[str], bool],
-    passes: Callable[[tuple[Matcher, ...]], bool],
+    passes: Passes,
 ) -> Missing | None:
     """What one target lacks, or None when the need does not apply to it."""
     match need:
@@ -157,11 +175,13 @@ def missing(
             return missing(inner, has, passes) if passes(matchers) else None
         case All(parts=parts):
             found = [missing(part, has, passes) for part in parts]
-            lacking = [each for each in found if each and each.items]
             if None in found:
                 return None
-            items = dict.fromkeys(item for each in lacking for item in each.items)
-            return Missing(tuple(items), not lacking or any(each.offered for each in lacking))
+            # One part that can't be had is why the whole can't be.
+            hopeless = [each for each in found if each and not each.offered]
+            telling = hopeless or [each for each in found if each]
+            items = dict.fromkeys(item for each in telling for item in each.items)
+            return Missing(tuple(items), not hopeless)
         case Either(parts=parts):
             sides = [side for part in parts if (side := missing(part, has, passes)) is not None]
             return _least(sides) if sides else None

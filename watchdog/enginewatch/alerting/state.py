@@ -48,11 +48,10 @@ class Inputs(Enum):
 
 
 class Source(NamedTuple):
-    """One raw series name of one target: what an alert's truth was computed from."""
+    """A target that an alert's truth was computed from, by its labels."""
 
     job: str
     instance: str
-    name: str
 
 
 NO_SOURCES: Final[Mapping[Source, Millis]] = MappingProxyType({})
@@ -61,7 +60,7 @@ NO_SOURCES: Final[Mapping[Source, Millis]] = MappingProxyType({})
 class Seen(NamedTuple):
     """One element of the expression's result, its templates expanded.
 
-    `sources` are the inputs that spoke for it, each with the time it was last seen.
+    `sources` are the targets that spoke for it, each with the time it last did.
     """
 
     value: float

@@ -108,6 +108,10 @@ class Tracer:
         found = (s for r in ("", *self.runtimes) for s in series_of(self.need(rule, r)))
         return frozenset(series.name for series in found if series.offered)
 
+    def all_raw_names(self) -> frozenset[str]:
+        """All raw series that any rule may stand on."""
+        return frozenset(name for rule in self._groups for name in self.raw_names(rule))
+
     def engine_names(self, runtime: str) -> frozenset[str]:
         """All raw series that the engine rules of `runtime` read."""
         return frozenset(
