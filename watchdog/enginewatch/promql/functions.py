@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -34,8 +34,8 @@ def _timestamp(call: Call, context: Context) -> Vector:
     return context.nameless(vector.layout, times / 1000, vector.present)
 
 
-def _extreme(pick: np.ufunc) -> Function:
-    """The smaller or larger of two numbers; NaN if either is."""
+def _extreme(pick: Callable[[float, float], Any]) -> Function:
+    """The smaller or larger of two numbers."""
     return lambda call, context: Scalar(float(pick(*map(context.scalar, call.args))))
 
 
@@ -59,8 +59,8 @@ FUNCTIONS: Final[dict[str, Function]] = {
     **functions_math.FUNCTIONS,
     **functions_range.FUNCTIONS,
     **histogram.FUNCTIONS,
-    "max_of": _extreme(np.maximum),
-    "min_of": _extreme(np.minimum),
+    "max_of": _extreme(functions_math.larger),
+    "min_of": _extreme(functions_math.smaller),
     "scalar": _scalar,
     "timestamp": _timestamp,
     "vector": _vector,

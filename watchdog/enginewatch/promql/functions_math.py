@@ -33,6 +33,16 @@ def _sign(values: FloatArray) -> FloatArray:
     return np.where(values == 0, values, np.sign(values))
 
 
+def smaller(a: Any, b: Any) -> Any:
+    """As Go's `math.Min`: -Inf if either is, else NaN if either is."""
+    return np.where((a == -np.inf) | (b == -np.inf), -np.inf, np.minimum(a, b))
+
+
+def larger(a: Any, b: Any) -> Any:
+    """As Go's `math.Max`: +Inf if either is, else NaN if either is."""
+    return np.where((a == np.inf) | (b == np.inf), np.inf, np.maximum(a, b))
+
+
 def _round(call: Call, context: Context) -> Vector:
     """To the nearest multiple, halves up. Dividing by the inverse is how Prometheus does it."""
     vector = context.vector(call.args[0])
@@ -44,12 +54,12 @@ def _round(call: Call, context: Context) -> Vector:
 def _clamp(call: Call, context: Context) -> Vector:
     vector = context.vector(call.args[0])
     low, high = context.scalar(call.args[1]), context.scalar(call.args[2])
-    held = np.maximum(np.minimum(vector.values, high), low)
+    held = larger(smaller(vector.values, high), low)
     present = np.zeros_like(vector.present) if low > high else vector.present
     return context.nameless(vector.layout, held, present)
 
 
-def _bounded(bound: np.ufunc, call: Call, context: Context) -> Vector:
+def _bounded(bound: Callable[[Any, Any], Any], call: Call, context: Context) -> Vector:
     vector = context.vector(call.args[0])
     held = bound(vector.values, context.scalar(call.args[1]))
     return context.nameless(vector.layout, held, vector.present)
@@ -124,7 +134,7 @@ FUNCTIONS: Final[dict[str, VectorFunction]] = {
     **{name: partial(_mapped, change) for name, change in _ELEMENTWISE.items()},
     **{name: partial(_dated, part) for name, part in _DATES.items()},
     "clamp": _clamp,
-    "clamp_max": partial(_bounded, np.minimum),
-    "clamp_min": partial(_bounded, np.maximum),
+    "clamp_max": partial(_bounded, smaller),
+    "clamp_min": partial(_bounded, larger),
     "round": _round,
 }
