@@ -298,14 +298,14 @@ def test_an_alert_is_explained_down_to_raw_series(tmp_path: Path) -> None:
         fed by
           ALERTS  (enginewatch's own)
           engine:load:ratio  engines.yml:16
-            engine:running:sum [sglang]  engines.yml:12
-              sglang:num_running_reqs
             engine:running:sum [vllm]  engines.yml:5
               vllm:num_requests_running
+            engine:running:sum [sglang]  engines.yml:12
+              sglang:num_running_reqs
           up  (the scraper's own)
         runbook: {tmp_path}/runbooks/stuck.md""").splitlines()
     )
-    with pytest.raises(RuleError, match="did you mean 'A0'"):
+    with pytest.raises(RuleError, match="known here: A0"):
         explain(tracer, "A1", tmp_path)
 
 

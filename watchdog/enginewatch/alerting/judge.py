@@ -13,8 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from enginewatch.alerting.coverage import Blind, Coverage, CoverageState, Exports
+from enginewatch.alerting.coverage import Blind, Coverage, CoverageState
 from enginewatch.alerting.events import AlertChange, GroupResult
+from enginewatch.alerting.exports import Exports
 from enginewatch.alerting.inputs import InputWatch
 from enginewatch.alerting.manager import RuleManager
 from enginewatch.alerting.rules import RuleFile
