@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
@@ -167,7 +168,7 @@ def _check_distinct(numbers: IntArray, layout: Layout, rows: IntArray) -> None:
         raise RuleError(f"two series get the same labels: {both}")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class AlertingRunner:
     """An alerting rule, its alerts, and their `ALERTS` series in the store."""
 
@@ -223,14 +224,27 @@ class AlertingRunner:
             labels = Labels({**nameless, **own, ALERTNAME: self.rule.name})
             if labels in active:
                 raise RuleError(f"two series give the same alert: {labels!r}")
+            before = self.alerts.get(labels)
+            told = before.alert.annotations if before and _is_active(before) else {}
+            notes = {
+                name: told[name] if name in told and name in self._lasting else expand(template)
+                for name, template in self.rule.annotations.items()
+            }
             sources = NO_SOURCES
             if moment.view is not None:
-                before = self.alerts.get(labels)
                 noted = before.sources if before else NO_SOURCES
                 sources = moment.view.sources(self.rule, nameless, noted)
-            notes = {name: expand(template) for name, template in self.rule.annotations.items()}
             active[labels] = Seen(value, notes, sources)
         return active
+
+    @cached_property
+    def _lasting(self) -> frozenset[str]:
+        """The annotations that say the same for as long as an alert lives: its labels are fixed."""
+        return frozenset(
+            name
+            for name, template in self.rule.annotations.items()
+            if not template.uses_value() and "query" not in template.text
+        )
 
     def write(self, at: Millis) -> int:
         """Writes `ALERTS` and `ALERTS_FOR_STATE` of what is pending or firing; gives how many."""

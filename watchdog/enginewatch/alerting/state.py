@@ -135,18 +135,18 @@ def step(
 def _present(
     labels: Labels, before: Tracked | None, seen: Seen, now: Millis, timing: Timing
 ) -> Tracked:
-    if before is None or before.alert.state is AlertState.RESOLVED:
-        alert = Alert(labels, seen.annotations, seen.value, active_at=now)
-    else:
-        alert = replace(before.alert, annotations=seen.annotations, value=seen.value, unknown=False)
-        if alert.fired_at is None and before.unknown_since is not None:
-            alert = replace(alert, active_at=alert.active_at + now - before.unknown_since)
-    if alert.fired_at is None:
-        if now - alert.active_at >= timing.hold:
-            alert = replace(alert, fired_at=now)
-    elif max(now, alert.fired_at) - alert.active_at < timing.hold:
+    active_at, fired_at = now, None
+    if before is not None and before.alert.resolved_at is None:
+        active_at, fired_at = before.alert.active_at, before.alert.fired_at
+        if fired_at is None and before.unknown_since is not None:
+            active_at += now - before.unknown_since
+    if fired_at is None:
+        if now - active_at >= timing.hold:
+            fired_at = now
+    elif max(now, fired_at) - active_at < timing.hold:
         # The rule's `for` was raised, and this alert has not yet held for so long.
-        alert = replace(alert, fired_at=None)
+        fired_at = None
+    alert = Alert(labels, seen.annotations, seen.value, active_at, fired_at)
     return Tracked(alert, sources=seen.sources)
 
 
