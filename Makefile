@@ -29,7 +29,8 @@ run: $(READY) ## Watch ENGINE=http://host:8000, or a recorded incident when none
 ifdef ENGINE
 	$(BIN)/enginewatch run $(ENGINE)
 else
-	$(BIN)/enginewatch demo
+	$(BIN)/enginewatch replay tests/data/vllm-prefill-flood.prom.xz \
+	  --speed 1 --from 140s --until 265s --watch
 endif
 
 .PHONY: test

@@ -16,8 +16,6 @@ from enginewatch.cli import check_config, record, replay, rules, run
 from enginewatch.cli.output import WRONG_USE
 from enginewatch.errors import EnginewatchError
 
-
-
 app = typer.Typer(
     name="enginewatch",
     no_args_is_help=True,

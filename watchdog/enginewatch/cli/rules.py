@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from enginewatch.alerting.explain import explain
+from enginewatch.alerting.explain import describe, explain
 from enginewatch.alerting.rules import AlertingRule, load_rule_files
 from enginewatch.alerting.ruletest import run_test_files
+from enginewatch.alerting.trace import Tracer
+from enginewatch.cli.options import TEST_SUFFIX, Rules, pick_rules, test_files
 from enginewatch.cli.output import FOUND, plural
 from enginewatch.errors import EnginewatchError
-from enginewatch.rulepack import rule_files, rules_path
-
-TEST_SUFFIX = ".test.yml"
+from enginewatch.rulepack import rules_path
 
 app = typer.Typer(no_args_is_help=True, help="Check, test and explain the rules.")
 
@@ -28,8 +27,7 @@ Files = Annotated[
 @app.command()
 def check(files: Files = None) -> None:
     """Read rule files and report every error with its file, line and column."""
-    paths = list(_rule_files(files)) if files else list(rule_files())
-    loaded = load_rule_files(paths)
+    loaded = load_rule_files(pick_rules(files))
     rules = [rule for file in loaded for group in file.groups for rule in group.rules]
     alerts = sum(isinstance(rule, AlertingRule) for rule in rules)
     typer.echo(
@@ -41,7 +39,7 @@ def check(files: Files = None) -> None:
 @app.command()
 def test(files: Files = None) -> None:
     """Run rule tests in promtool's format on the embedded evaluator; exit 1 if one fails."""
-    paths = list(_test_files(files or [rules_path()]))
+    paths = list(test_files(files or [rules_path()]))
     if not paths:
         raise EnginewatchError(f"no rule tests: no files that end in {TEST_SUFFIX}")
     failed = 0
@@ -57,33 +55,16 @@ def test(files: Files = None) -> None:
 @app.command(name="explain")
 def explain_alert(
     alert: Annotated[str, typer.Argument(help="The alert's name, such as EngineStuck.")],
-    files: Annotated[
-        list[Path] | None, typer.Option("--rules", help="Rule files instead of the shipped pack.")
-    ] = None,
+    rules: Rules = None,
 ) -> None:
     """Show an alert's expression, the series that feed it, and its runbook."""
-    loaded = load_rule_files(list(_rule_files(files)) if files else rule_files())
-    typer.echo(explain(alert, loaded))
+    tracer = Tracer(load_rule_files(pick_rules(rules)))
+    for found in explain(tracer, alert):
+        for line in describe(found):
+            typer.echo(line)
 
 
 @app.command()
 def path() -> None:
     """Print the folder of the shipped rules, for rule_files of Prometheus or vmalert."""
     typer.echo(str(rules_path()))
-
-
-def _rule_files(given: Iterable[Path]) -> Iterator[Path]:
-    for each in given:
-        if each.is_dir():
-            found = sorted(each.rglob("*.yml")) + sorted(each.rglob("*.yaml"))
-            yield from (path for path in found if not path.name.endswith(TEST_SUFFIX))
-        else:
-            yield each
-
-
-def _test_files(given: Iterable[Path]) -> Iterator[Path]:
-    for each in given:
-        if each.is_dir():
-            yield from sorted(each.rglob(f"*{TEST_SUFFIX}"))
-        else:
-            yield each

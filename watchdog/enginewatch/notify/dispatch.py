@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from tenacity import (
     AsyncRetrying,
@@ -40,6 +41,14 @@ def group(alerts: Iterable[Alert], receiver: str, external_url: str) -> list[Not
     ]
 
 
+class Counts(NamedTuple):
+    """Notifications of one receiver."""
+
+    delivered: int
+    failed: int
+    pending: int
+
+
 class Dispatcher:
     """Hands alerts to receivers; `run` must be running for anything to leave."""
 
@@ -49,8 +58,8 @@ class Dispatcher:
         self._queues: dict[str, asyncio.Queue[Notification]] = {
             receiver.name: asyncio.Queue() for receiver in receivers
         }
-        self.delivered: dict[str, int] = dict.fromkeys(self._queues, 0)
-        self.failed: dict[str, int] = dict.fromkeys(self._queues, 0)
+        self._delivered: Counter[str] = Counter()
+        self._failed: Counter[str] = Counter()
 
     def offer(self, alerts: Sequence[Alert]) -> None:
         """Queue firing and resolved alerts for every receiver that wants them."""
@@ -59,9 +68,12 @@ class Dispatcher:
                 if notification.firing or receiver.send_resolved:
                     self._queues[receiver.name].put_nowait(notification)
 
-    @property
-    def pending(self) -> int:
-        return sum(queue.qsize() for queue in self._queues.values())
+    def counts(self) -> dict[str, Counts]:
+        """By receiver."""
+        return {
+            name: Counts(self._delivered[name], self._failed[name], queue.qsize())
+            for name, queue in self._queues.items()
+        }
 
     async def run(self) -> None:
         """Deliver until cancelled."""
@@ -76,7 +88,7 @@ class Dispatcher:
             _, late = await asyncio.wait(waiting, timeout=seconds)
             for task in late:
                 task.cancel()
-        return self.pending
+        return sum(queue.qsize() for queue in self._queues.values())
 
     async def _work(self, receiver: Receiver) -> None:
         queue = self._queues[receiver.name]
@@ -84,9 +96,9 @@ class Dispatcher:
             notification = await queue.get()
             try:
                 await self._deliver(receiver, notification)
-                self.delivered[receiver.name] += 1
+                self._delivered[receiver.name] += 1
             except DeliveryError as final:
-                self.failed[receiver.name] += 1
+                self._failed[receiver.name] += 1
                 log.error("gave up a notification: %s", final)
             finally:
                 queue.task_done()

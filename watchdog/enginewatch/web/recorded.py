@@ -49,7 +49,9 @@ class Stage:
         return scrapes[max(0, reached - 1)]
 
     def app(self) -> Starlette:
-        return Starlette(routes=[self._route(path, labels) for path, labels in self.paths().items()])
+        return Starlette(
+            routes=[self._route(path, labels) for path, labels in self.paths().items()]
+        )
 
     def _route(self, path: str, labels: Labels) -> Route:
         async def page(_: Request) -> Response:

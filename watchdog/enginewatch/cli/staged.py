@@ -1,0 +1,105 @@
+"""A recording served as if it were live, and watched by a daemon beside it if asked."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Iterable
+
+from rich.console import Console
+
+from enginewatch.cli.logs import set_up_logging
+from enginewatch.cli.options import parse_address
+from enginewatch.cli.run import TO_CONSOLE
+from enginewatch.config import Config
+from enginewatch.daemon import Daemon
+from enginewatch.errors import EnginewatchError
+from enginewatch.model import Millis
+from enginewatch.recording import Event, NoteEvent
+from enginewatch.replay import target_labels
+from enginewatch.units import format_duration
+from enginewatch.web.app import Server
+from enginewatch.web.recorded import Stage
+
+
+def serve(events: Iterable[Event], speed: float, listen: str, *, watch: bool) -> None:
+    """Serve the recorded pages until the recording is over, or Ctrl-C."""
+    if not speed > 0:
+        raise EnginewatchError(f"{speed} is no speed", where="--speed", hint="1 is real time")
+    set_up_logging(verbose=False)
+    asyncio.run(_serve(list(events), speed, parse_address(listen, "--listen"), watch=watch))
+
+
+async def _serve(events: list[Event], speed: float, at: tuple[str, int], *, watch: bool) -> None:
+    began = time.monotonic()
+
+    def position() -> Millis:
+        return round((time.monotonic() - began) * 1000 * speed)
+
+    console = Console(highlight=False, soft_wrap=True)
+    stage = Stage(events, position)
+    server = Server(stage.app(), *at)
+    await server.start()
+    for path, labels in stage.paths().items():
+        console.print(f"{labels.get('instance', 'recording')} is served at {server.url}{path}")
+    lasts = format_duration(round(stage.length / speed) // 1000 * 1000)
+    console.print(f"the recording runs for {lasts}")
+    telling = asyncio.create_task(_tell_notes(events, stage.first, speed, console))
+    try:
+        if watch:
+            await _watch(stage, server, speed, console)
+        else:
+            await _until_over(stage.length / speed / 1000)
+    finally:
+        telling.cancel()
+        await server.stop()
+
+
+async def _until_over(seconds: float) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+    except TimeoutError:
+        pass
+
+
+async def _watch(stage: Stage, server: Server, speed: float, console: Console) -> None:
+    """A daemon with nothing but the stage to watch, which ends with the recording."""
+    daemon = Daemon(lambda: _config(stage, server.url), console)
+    loop = asyncio.get_running_loop()
+    loop.call_later(stage.length / speed / 1000, daemon.stop)
+    await daemon.run(lambda url: console.print(f"enginewatch watches it; API at {url}"))
+
+
+def _config(stage: Stage, url: str) -> Config:
+    address = url.removeprefix("http://")
+    jobs = []
+    for number, (path, recorded) in enumerate(stage.paths().items()):
+        labels = dict(target_labels(recorded))
+        jobs.append(
+            {
+                "job_name": f"{labels.pop('job')}-{number}" if number else labels.pop("job"),
+                "metrics_path": path,
+                "deployment": labels.pop("deployment"),
+                "static_configs": [{"targets": [address], "labels": labels}],
+            }
+        )
+    config = Config.model_validate({"scrape_configs": jobs, "web": {"listen": "127.0.0.1:0"}})
+    return config.model_copy(update={"receivers": (TO_CONSOLE,)})
+
+
+async def _tell_notes(events: list[Event], first: Millis, speed: float, console: Console) -> None:
+    """What whoever recorded wrote down, at the moment when it happened."""
+    loop = asyncio.get_running_loop()
+    began: Callable[[], float] = loop.time
+    start = began()
+    for event in events:
+        if isinstance(event, NoteEvent):
+            due = start + (event.at - first) / 1000 / speed
+            await asyncio.sleep(max(0.0, due - loop.time()))
+            console.print(f"recorded: {event.text}", style="cyan")

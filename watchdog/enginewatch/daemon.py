@@ -1,0 +1,343 @@
+"""The daemon: wiring of collectors, judge, receivers and API, and nothing else.
+
+Scrapes, deliveries and the API share one event loop; rules are evaluated in a
+thread of their own, so that none of those waits for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from rich.console import Console
+
+from enginewatch.alerting.errors import AlertStateError
+from enginewatch.alerting.events import AlertChange, ChangeKind, GroupStatus
+from enginewatch.alerting.judge import Judge, Round, Settings
+from enginewatch.alerting.persist import AlertStateStore
+from enginewatch.alerting.rules import RuleFile, load_rule_files
+from enginewatch.collect.discovery import Discovery
+from enginewatch.collect.loop import Observer, TargetState
+from enginewatch.collect.pool import ScrapePool
+from enginewatch.collect.scrape import wall_clock
+from enginewatch.config import Config, ConfigError
+from enginewatch.model import Alert, Labels, Millis, Target
+from enginewatch.notify.build import build_receivers
+from enginewatch.notify.dispatch import Dispatcher
+from enginewatch.rulepack import rule_files
+from enginewatch.store.head import HeadStats
+from enginewatch.telemetry import Telemetry
+from enginewatch.units import format_duration, format_time
+from enginewatch.web.app import Api, Server
+from enginewatch.web.state_api import NEVER
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+STATE_FILE: Final = "alerts.db"
+STALLED_TICKS: Final = 6
+"""Evaluations that may be late before the daemon calls itself unhealthy."""
+DRAIN_SECONDS: Final = 10.0
+"""How long a stop waits for notifications that are under way."""
+
+
+class Daemon:
+    """One configuration at a time, watched until stopped.
+
+    `load` reads the configuration, at the start and at each reload. `observers`
+    see every scrape. Raises EnginewatchError from `run` when it can't start.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], Config],
+        console: Console,
+        *,
+        observers: Sequence[Observer] = (),
+        clock: Callable[[], Millis] = wall_clock,
+    ):
+        self._load: Final = load
+        self._console: Final = console
+        self._clock: Final = clock
+        self._config: Config = load()
+        files = read_rules(self._config)
+        self._judge: Final = Judge(files, self._targets, settings(self._config))
+        self._pool: Final = ScrapePool(
+            self._judge.head,
+            wanted=lambda name: self._judge.retention.wants(name),
+            observers=observers,
+            clock=clock,
+        )
+        self._dispatcher = self._new_dispatcher(self._config)
+        self._thread: Final = ThreadPoolExecutor(1, thread_name_prefix="rules")
+        self._stop: Final = asyncio.Event()
+        self._reload_lock: Final = asyncio.Lock()
+        self._background: Final[set[asyncio.Task[None]]] = set()
+        self._telemetry: Final = Telemetry(self, lambda: self._config.web.listen)
+        self._started_at = clock()
+        self._state: AlertStateStore | None = None
+
+    # What telemetry and the API read.
+
+    def targets(self) -> list[TargetState]:
+        return self._pool.states()
+
+    def groups(self) -> Sequence[GroupStatus]:
+        return self._judge.manager.status()
+
+    def alerts(self) -> Sequence[Alert]:
+        return self._judge.manager.alerts()
+
+    def store(self) -> HeadStats:
+        return self._judge.head.stats()
+
+    def dispatcher(self) -> Dispatcher:
+        return self._dispatcher
+
+    def _targets(self) -> list[Target]:
+        return [state.target.target for state in self._pool.states()]
+
+    # Life.
+
+    async def run(self, announce: Callable[[str], None] = lambda _: None) -> None:
+        """Watch until SIGTERM or SIGINT; `announce` is told the API's URL once it listens."""
+        self._handle_signals()
+        api = Api(
+            judge=self._judge,
+            registry=self._telemetry.registry,
+            targets=lambda: map(target_json, self.targets()),
+            clock=self._clock,
+            ailment=self.ailment,
+            starting=self.starting,
+            reload=self.reload,
+            token=lambda: self._config.web.read_token(),
+        )
+        server = Server(api.app(), *self._config.web.address)
+        await server.start()
+        try:
+            self._restore()
+            self._telemetry.reloaded_at = self._started_at
+            self._pool.start()
+            self._pool.follow(Discovery(self._config))
+            self._spawn(self._dispatcher.run())
+            announce(server.url)
+            evaluating = asyncio.create_task(self._evaluate_forever(), name="evaluate")
+            stopping = asyncio.create_task(self._stop.wait(), name="wait for a signal")
+            await asyncio.wait({evaluating, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (evaluating, stopping):
+                task.cancel()
+            if evaluating.done() and not evaluating.cancelled():
+                evaluating.result()
+        finally:
+            await self._shut_down(server)
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    async def _shut_down(self, server: Server) -> None:
+        await self._pool.stop()
+        await self._in_thread(self._save)
+        left = await self._dispatcher.drain(DRAIN_SECONDS)
+        if left:
+            log.error("stopped with %d notifications undelivered", left)
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        await server.stop()
+        self._thread.shutdown()
+        if self._state is not None:
+            self._state.close()
+
+    def _handle_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        loop.add_signal_handler(signal.SIGHUP, lambda: self._spawn(self._reload_by_signal()))
+
+    # Evaluation.
+
+    async def _evaluate_forever(self) -> None:
+        while True:
+            tick = self._judge.tick
+            due = (self._clock() // tick + 1) * tick
+            await asyncio.sleep((due - self._clock()) / 1000)
+            # A clock that was set while this slept is believed, as everywhere.
+            now = self._clock()
+            at = due if abs(now - due) < tick else now
+            self._tell((await self._in_thread(partial(self._evaluate, at))).changes)
+
+    def _evaluate(self, at: Millis) -> Round:
+        """One evaluation, in the rules' thread; alert states are saved before anyone is told."""
+        self._judge.write("enginewatch", at, self._telemetry.samples())
+        round_ = self._judge.evaluate(at)
+        self._telemetry.evaluated_at = at
+        for result in round_.results:
+            self._telemetry.rule_failures[result.group.name] += len(result.failures)
+            for failure in result.failures:
+                log.warning(
+                    "%s:%d: rule %s: %s",
+                    failure.rule.file,
+                    failure.rule.line,
+                    failure.rule.name,
+                    failure.message,
+                )
+        if round_.changes:
+            self._save()
+        return round_
+
+    def _tell(self, changes: Iterable[AlertChange]) -> None:
+        told = []
+        for change in changes:
+            if change.begins_incident or change.ends_incident:
+                told.append(to_tell(change))
+            elif change.kind is ChangeKind.PENDING:
+                log.info("pending: %s %s", change.alert.name, change.alert.labels.get("instance"))
+        self._dispatcher.offer(told)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def ailment(self) -> str | None:
+        """What is wrong with the daemon now, or None."""
+        last = self._telemetry.evaluated_at or self._started_at
+        late = self._clock() - last
+        if late > STALLED_TICKS * self._judge.tick:
+            return f"the rules were last evaluated {format_duration(late // 1000 * 1000)} ago"
+        return None
+
+    def starting(self) -> str | None:
+        """What the daemon still waits for before its answers mean something, or None."""
+        if not self._telemetry.evaluated_at:
+            return "the rules have not been evaluated yet"
+        return None
+
+    # State across restarts.
+
+    def _restore(self) -> None:
+        folder = self._config.storage.path
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._state = AlertStateStore(folder / STATE_FILE)
+            saved = self._state.load()
+        except (AlertStateError, OSError) as failure:
+            log.error("alert states will not survive a restart: %s", failure)
+            return
+        if saved is not None:
+            self._tell(self._judge.restore(saved, self._clock()))
+
+    def _save(self) -> None:
+        if self._state is None:
+            return
+        try:
+            self._state.save(self._judge.manager.snapshot(self._clock()))
+        except AlertStateError as failure:
+            log.error("alert states could not be saved: %s", failure)
+
+    # Reload.
+
+    async def _reload_by_signal(self) -> None:
+        try:
+            await self.reload()
+        except Exception as failure:  # noqa: BLE001 - a signal has nobody to raise to
+            log.error("not reloaded, the running configuration stays in force: %s", failure)
+
+    async def reload(self) -> None:
+        """Read everything again. Raises EnginewatchError, and then nothing has changed."""
+        async with self._reload_lock:
+            try:
+                config = self._load()
+                unchangeable(self._config, config)
+                files = await asyncio.to_thread(read_rules, config)
+                dispatcher = self._new_dispatcher(config)
+            except Exception:
+                self._telemetry.reload_succeeded = False
+                raise
+            changes = await self._in_thread(
+                lambda: self._judge.reload(files, settings(config), self._clock())
+            )
+            self._config = config
+            self._pool.follow(Discovery(config))
+            retired, self._dispatcher = self._dispatcher, dispatcher
+            self._spawn(dispatcher.run())
+            self._spawn(retire(retired))
+            self._tell(changes)
+            self._telemetry.reload_succeeded = True
+            self._telemetry.reloaded_at = self._clock()
+            log.info("reloaded")
+
+    def _new_dispatcher(self, config: Config) -> Dispatcher:
+        receivers = list(build_receivers(config.receivers, self._console))
+        return Dispatcher(receivers, external_url(config))
+
+    def _spawn(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+
+def read_rules(config: Config) -> tuple[RuleFile, ...]:
+    """The rule files that a configuration names. Raises ConfigError or RuleFileError."""
+    paths: tuple[Path, ...] = config.rule_paths(rule_files())
+    return load_rule_files(paths)
+
+
+def external_url(config: Config) -> str:
+    return (config.web.external_url or f"http://{config.web.listen}").rstrip("/")
+
+
+def settings(config: Config) -> Settings:
+    return Settings(
+        interval=config.global_.evaluation_interval,
+        external_labels=Labels(config.global_.external_labels),
+        external_url=external_url(config),
+    )
+
+
+def unchangeable(before: Config, after: Config) -> None:
+    """Raises ConfigError for a change that needs a restart."""
+    for name, old, new in (
+        ("web.listen", before.web.listen, after.web.listen),
+        ("storage.path", before.storage.path, after.storage.path),
+    ):
+        if old != new:
+            raise ConfigError(
+                f"can't change from {old} to {new} while running", where=name, hint="restart for it"
+            )
+
+
+def to_tell(change: AlertChange) -> Alert:
+    """The alert of a change as receivers hear of it: to them a demoted one has resolved."""
+    if change.ends_incident and change.alert.resolved_at is None:
+        return replace(change.alert, fired_at=change.at, resolved_at=change.at)
+    return change.alert
+
+
+def target_json(state: TargetState) -> dict[str, Any]:
+    """A target as `/api/v1/targets` shows it."""
+    target = state.target
+    return {
+        "discoveredLabels": dict(target.discovered),
+        "labels": dict(target.target.labels),
+        "scrapePool": target.job.job_name,
+        "scrapeUrl": target.target.url,
+        "globalUrl": target.target.url,
+        "lastError": state.last_error,
+        "lastScrape": NEVER if state.last_scrape is None else format_time(state.last_scrape),
+        "lastScrapeDuration": state.last_duration,
+        "health": state.health.value,
+        "scrapeInterval": format_duration(target.interval),
+        "scrapeTimeout": format_duration(target.timeout),
+    }
+
+
+async def retire(dispatcher: Dispatcher) -> None:
+    """Let the receivers of an earlier configuration finish what they were given."""
+    await dispatcher.drain(60.0)

@@ -1,0 +1,158 @@
+"""What the daemon says of itself: for `/metrics`, and for the store, where rules judge it too."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Protocol
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from enginewatch import __version__
+from enginewatch.alerting.events import GroupStatus
+from enginewatch.collect.loop import Health, TargetState
+from enginewatch.model import METRIC_NAME, Labels, Millis, Sample
+from enginewatch.notify.dispatch import Dispatcher
+from enginewatch.store.head import HeadStats
+
+_TARGET: Final = ("instance", "job", "deployment")
+
+
+class Watched(Protocol):
+    """The parts of the daemon that telemetry reads, each as it is now."""
+
+    def targets(self) -> Iterable[TargetState]: ...
+    def groups(self) -> Iterable[GroupStatus]: ...
+    def store(self) -> HeadStats: ...
+    def dispatcher(self) -> Dispatcher: ...
+
+
+class Telemetry(Collector):
+    """A collector for prometheus_client, and the same values as samples."""
+
+    def __init__(self, watched: Watched, instance: Callable[[], str]):
+        self._watched: Final = watched
+        self._instance: Final = instance
+        self.rule_failures: Final[Counter[str]] = Counter()
+        self.reloaded_at: Millis = 0
+        self.reload_succeeded = True
+        self.evaluated_at: Millis = 0
+        self.registry: Final = CollectorRegistry(auto_describe=False)
+        self.registry.register(self)
+        ProcessCollector(registry=self.registry)
+
+    def samples(self) -> Iterator[Sample]:
+        """All values under `job="enginewatch"`; a target's own labels win, as with honor_labels."""
+        own = {"job": "enginewatch", "instance": self._instance()}
+        for family in self.registry.collect():
+            for one in family.samples:
+                yield Sample(Labels({**own, **one.labels, METRIC_NAME: one.name}), one.value)
+
+    def collect(self) -> Iterator[Metric]:
+        yield InfoMetricFamily("enginewatch_build", "The version.", {"version": __version__})
+        yield from self._configuration()
+        yield from self._scrapes()
+        yield from self._rules()
+        yield from self._store()
+        yield from self._notifications()
+
+    def _configuration(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily(
+            "enginewatch_config_last_reload_successful",
+            "Whether the last attempt to load the configuration succeeded.",
+            float(self.reload_succeeded),
+        )
+        yield GaugeMetricFamily(
+            "enginewatch_config_last_reload_success_timestamp_seconds",
+            "When the configuration in force was loaded, in Unix time.",
+            self.reloaded_at / 1000,
+        )
+
+    def _scrapes(self) -> Iterator[Metric]:
+        states = list(self._watched.targets())
+        health = Counter(state.health for state in states)
+        targets = GaugeMetricFamily(
+            "enginewatch_targets", "Configured targets by health.", labels=["health"]
+        )
+        for each in Health:
+            targets.add_metric([each.value], health[each])
+        skipped = CounterMetricFamily(
+            "enginewatch_scrapes_skipped",
+            "Scrapes left out because the target's one before had not ended.",
+            labels=_TARGET,
+        )
+        failures = CounterMetricFamily(
+            "enginewatch_scrape_failures",
+            "Scrapes without a usable page, by what was wrong.",
+            labels=[*_TARGET, "reason"],
+        )
+        for state in states:
+            labels = [state.target.target.labels.get(name, "") for name in _TARGET]
+            skipped.add_metric(labels, state.skipped)
+            for reason, count in getattr(state, "failures", {}).items():
+                failures.add_metric([*labels, reason.value], count)
+        yield from (targets, skipped, failures)
+
+    def _rules(self) -> Iterator[Metric]:
+        duration = GaugeMetricFamily(
+            "enginewatch_rule_group_last_duration_seconds",
+            "What the last evaluation of a rule group took.",
+            labels=["rule_group"],
+        )
+        missed = CounterMetricFamily(
+            "enginewatch_rule_group_iterations_missed",
+            "Evaluations of a rule group that came too late to be made.",
+            labels=["rule_group"],
+        )
+        failed = CounterMetricFamily(
+            "enginewatch_rule_evaluation_failures",
+            "Evaluations of single rules that failed.",
+            labels=["rule_group"],
+        )
+        for status in self._watched.groups():
+            name = [status.group.name]
+            duration.add_metric(name, status.seconds)
+            missed.add_metric(name, status.missed)
+            failed.add_metric(name, self.rule_failures[status.group.name])
+        yield from (duration, missed, failed)
+        yield GaugeMetricFamily(
+            "enginewatch_last_evaluation_timestamp_seconds",
+            "When the rules were last evaluated, in Unix time.",
+            self.evaluated_at / 1000,
+        )
+
+    def _store(self) -> Iterator[Metric]:
+        stats = self._watched.store()
+        yield GaugeMetricFamily("enginewatch_store_series", "Series in memory.", stats.series)
+        yield GaugeMetricFamily(
+            "enginewatch_store_bytes", "Memory of samples, labels not counted.", stats.bytes
+        )
+        yield CounterMetricFamily(
+            "enginewatch_store_samples_appended", "Samples stored.", stats.appended
+        )
+        refused = CounterMetricFamily(
+            "enginewatch_store_samples_refused", "Samples not stored.", labels=["reason"]
+        )
+        for reason, count in stats.refused.items():
+            refused.add_metric([reason.value], count)
+        yield refused
+
+    def _notifications(self) -> Iterator[Metric]:
+        dispatcher = self._watched.dispatcher()
+        delivered = CounterMetricFamily(
+            "enginewatch_notifications_delivered", "Notifications taken.", labels=["receiver"]
+        )
+        failed = CounterMetricFamily(
+            "enginewatch_notifications_failed", "Notifications given up.", labels=["receiver"]
+        )
+        pending = GaugeMetricFamily(
+            "enginewatch_notifications_pending", "Notifications to deliver.", labels=["receiver"]
+        )
+        for receiver, counts in dispatcher.counts().items():
+            delivered.add_metric([receiver], counts.delivered)
+            failed.add_metric([receiver], counts.failed)
+            pending.add_metric([receiver], counts.pending)
+        yield from (delivered, failed, pending)

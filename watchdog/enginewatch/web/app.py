@@ -1,0 +1,95 @@
+"""The API put together, and the server that carries it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import uvicorn
+from prometheus_client import CollectorRegistry
+from starlette.applications import Starlette
+
+from enginewatch.alerting.judge import Judge
+from enginewatch.errors import EnginewatchError
+from enginewatch.model import Millis
+from enginewatch.web.admin import Admin
+from enginewatch.web.query_api import QueryApi
+from enginewatch.web.state_api import StateApi
+
+
+@dataclass(frozen=True)
+class Api:
+    """What the HTTP API shows, each part as it is when asked."""
+
+    judge: Judge
+    registry: CollectorRegistry
+    targets: Callable[[], Iterable[Mapping[str, Any]]]
+    clock: Callable[[], Millis]
+    ailment: Callable[[], str | None]
+    starting: Callable[[], str | None]
+    reload: Callable[[], Awaitable[None]]
+    token: Callable[[], str | None]
+
+    def app(self) -> Starlette:
+        judge = self.judge
+        query = QueryApi(judge.head, lambda: judge.evaluator, self.clock)
+        state = StateApi(
+            lambda: judge.manager.status(), lambda: judge.manager.alerts(), self.targets
+        )
+        admin = Admin(self.registry, self.ailment, self.starting, self.reload, self.token)
+        return Starlette(routes=[*query.routes(), *state.routes(), *admin.routes()])
+
+
+class Server:
+    """uvicorn in the caller's event loop; signals stay with the caller.
+
+    `start` returns once it listens and raises EnginewatchError when it can't.
+    """
+
+    def __init__(self, app: Starlette, host: str, port: int):
+        self._host: Final = host
+        self._port: Final = port
+        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off")
+        config.server_header = False
+        self._server: Final = _Uvicorn(config)
+        self._task: asyncio.Task[None] | None = None
+        self.url = ""
+
+    async def start(self) -> None:
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+        try:
+            listener = socket.create_server(
+                (self._host, self._port), family=_family(self._host), backlog=2048
+            )
+        except OSError as failure:
+            raise EnginewatchError(
+                f"can't listen on {self._host}:{self._port}: {failure.strerror or failure}",
+                where="web.listen",
+                hint="is another enginewatch running? set web.listen to a free address",
+            ) from None
+        port = listener.getsockname()[1]
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        self.url = f"http://{host}:{port}"
+        self._task = asyncio.create_task(self._server.serve(sockets=[listener]), name="web")
+
+    async def stop(self) -> None:
+        self._server.should_exit = True
+        if self._task is not None:
+            # Long-lived requests may not hold up the end of the process.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._task, 5)
+
+
+class _Uvicorn(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
