@@ -37,10 +37,45 @@ def relabelling(labels: Iterable[Labels]) -> Relabelling:
     return Relabelling(Layout(tuple(row_of)), np.array(rows, dtype=np.int64))
 
 
+class Nameless(Layout):
+    """Series without their metric names. Their labels are made only if someone looks.
+
+    What a rule does to `rate(...)` is mostly to aggregate it, and for that the
+    labels with names (`named`) do as well.
+    """
+
+    __slots__ = ("_made", "named")
+
+    def __init__(self, named: tuple[Labels, ...]):
+        super().__init__(())
+        self.named = named
+        self._made: tuple[Labels, ...] | None = None
+
+    @property
+    def labels(self) -> tuple[Labels, ...]:
+        if self._made is None:
+            self._made = tuple([each.without(METRIC_NAME) for each in self.named])
+        return self._made
+
+    def __len__(self) -> int:
+        return len(self.named)
+
+
 def without_name(layout: Layout) -> Relabelling:
-    return layout.derive(
-        "without name", lambda: relabelling(each.without(METRIC_NAME) for each in layout.labels)
-    )
+    if isinstance(layout, Nameless) or not layout.derive("names", lambda: _names(layout)):
+        return Relabelling(layout, None)
+    return layout.derive("without name", lambda: _without_name(layout))
+
+
+def _names(layout: Layout) -> frozenset[str]:
+    return frozenset(filter(None, {each.name for each in layout.labels}))
+
+
+def _without_name(layout: Layout) -> Relabelling:
+    if len({each.name for each in layout.labels}) == 1:
+        # Of one name, so they stay different without it.
+        return Relabelling(Nameless(layout.labels), None)
+    return relabelling(each.without(METRIC_NAME) for each in layout.labels)
 
 
 def relabel(vector: Vector, to: Relabelling) -> Vector:
@@ -85,33 +120,42 @@ def grouping(layout: Layout, names: Sequence[str], *, without: bool) -> Grouping
 
 
 def _grouping(layout: Layout, names: frozenset[str], *, without: bool) -> Grouping:
-    numbers, keys = number_by(layout, names, without=without)
-    sizes = np.bincount(numbers, minlength=len(keys))
+    group, labels = number_by(layout, names, without=without)
+    sizes = np.bincount(group, minlength=len(labels))
     starts = np.cumsum(sizes) - sizes
-    order = np.argsort(numbers, kind="stable")
-    return Grouping(Layout([Labels(key) for key in keys]), numbers, sizes, order, starts)
-
-
-Key = tuple[tuple[str, str], ...]
+    order = np.argsort(group, kind="stable")
+    return Grouping(Layout(labels), group, sizes, order, starts)
 
 
 def number_by(
     layout: Layout, names: frozenset[str], *, without: bool
-) -> tuple[IntArray, tuple[Key, ...]]:
-    """Each row's group number, and the label pairs that make each group, in order of appearance.
+) -> tuple[IntArray, tuple[Labels, ...]]:
+    """Each row's group number, and the labels of each group, in order of appearance.
 
     A row's group is what is left of its labels: only those in `names`, or all
     but those and the metric name.
     """
-    number_of: dict[Key, int] = {}
+    if isinstance(layout, Nameless):
+        rows, names = layout.named, names - {METRIC_NAME}
+    else:
+        rows = layout.labels
+    keys: Iterable[tuple[object, ...]]
     if without:
         gone = names | {METRIC_NAME}
-        keys = (tuple(p for p in each.items() if p[0] not in gone) for each in layout.labels)
+        keys = (tuple([pair for pair in each.items() if pair[0] not in gone]) for each in rows)
     else:
         kept = sorted(names)
-        keys = (tuple((n, each[n]) for n in kept if n in each) for each in layout.labels)
-    numbers = [number_of.setdefault(key, len(number_of)) for key in keys]
-    return np.array(numbers, dtype=np.int64), tuple(number_of)
+        keys = (tuple([each.get(name) for name in kept]) for each in rows)
+    number_of: dict[tuple[object, ...], int] = {}
+    first: list[Labels] = []
+    numbers = np.empty(len(rows), dtype=np.int64)
+    for row, key in enumerate(keys):
+        number = number_of.setdefault(key, len(first))
+        numbers[row] = number
+        if number == len(first):
+            first.append(rows[row])
+    left = (each.without(*names, METRIC_NAME) if without else each.only(names) for each in first)
+    return numbers, tuple(left)
 
 
 def derive_pair(left: Layout, right: Layout, key: Hashable, build: Callable[[], T]) -> T:

@@ -16,11 +16,11 @@ from enginewatch.model import METRIC_NAME, Labels
 from enginewatch.promql.ast import Cardinality, VectorMatching
 from enginewatch.promql.errors import EvaluationError
 from enginewatch.promql.layouts import (
-    Key,
     Relabelling,
     derive_pair,
     number_by,
     relabelling,
+    without_name,
 )
 from enginewatch.promql.values import Vector
 from enginewatch.store.base import BoolArray, IntArray, Layout
@@ -30,7 +30,7 @@ class Signatures(NamedTuple):
     """The match group of each row, and the labels of each group."""
 
     group: IntArray
-    keys: tuple[Key, ...]
+    keys: tuple[Labels, ...]
 
     @property
     def unique(self) -> bool:
@@ -105,7 +105,7 @@ def _check_one_side(one: Vector, matching: VectorMatching) -> None:
     first, second = sorted(one.layout.labels[row] for row in rows.tolist())[:2]
     side = "left" if matching.card is Cardinality.ONE_TO_MANY else "right"
     raise EvaluationError(
-        f"found duplicate series for the match group {braced(Labels(groups.keys[number]))} on the"
+        f"found duplicate series for the match group {braced(groups.keys[number])} on the"
         f" {side} hand-side of the operation: [{braced(first)}, {braced(second)}];many-to-many"
         " matching not allowed: matching labels must be unique on one side"
     )
@@ -133,10 +133,7 @@ def result_labels(
     """What the rows of `many` are called in the result of a match."""
     key = ("match result", matching, drop_name)
     if not matching.include:
-        return many.layout.derive(
-            key,
-            lambda: relabelling(_own(each, matching, drop_name) for each in many.layout.labels),
-        )
+        return _own_labels(many.layout, matching, drop_name=drop_name)
     # Copied labels depend on the partners. Those seldom change, so the layout for the
     # last ones is kept; a row without a partner is not in the result and keeps its old one.
     memo = derive_pair(many.layout, one.layout, key, _Included)
@@ -156,6 +153,17 @@ def result_labels(
     )
     memo.made = (partner, result)
     return result
+
+
+def _own_labels(layout: Layout, matching: VectorMatching, *, drop_name: bool) -> Relabelling:
+    one_to_one = matching.card is Cardinality.ONE_TO_ONE
+    if not (one_to_one and (matching.on or matching.labels)):
+        # The many side's labels stay as they are, but for the name.
+        return without_name(layout) if drop_name else Relabelling(layout, None)
+    return layout.derive(
+        ("match result", matching, drop_name),
+        lambda: relabelling(_own(each, matching, drop_name) for each in layout.labels),
+    )
 
 
 def _own(labels: Labels, matching: VectorMatching, drop_name: bool) -> Labels:

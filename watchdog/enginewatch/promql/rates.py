@@ -62,8 +62,9 @@ def _falls(matrix: Matrix) -> tuple[IntArray, IntArray]:
 
 def _within(matrix: Matrix, steps: BoolArray) -> tuple[IntArray, IntArray]:
     """Where `steps` (between a sample and the next) is true of samples that exist."""
-    # Steps of interest are few: looking them up beats masking the whole matrix.
-    row, column = np.nonzero(steps)
+    # Steps of interest are few: looking them up beats masking the whole matrix, and
+    # numpy finds them an order of magnitude faster in one dimension than in two.
+    row, column = np.divmod(np.flatnonzero(steps), max(steps.shape[1], 1))
     real = column + 1 < matrix.counts[row]
     return row[real], column[real]
 

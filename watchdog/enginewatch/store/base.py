@@ -9,7 +9,7 @@ a store returns the same `Layout` object, and everything derived from the labels
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,27 +23,38 @@ BoolArray = NDArray[np.bool_]
 T = TypeVar("T")
 
 
+MAX_DERIVED: Final = 128
+"""Values kept on a layout: far more than rules need, and a bound on what queries can pile up."""
+
+
 class Layout:
     """An ordered set of series, compared by identity.
 
     `derive(key, build)` memoises a value computed from the labels alone. The
-    cache lives and dies with the layout, so nothing needs to be evicted.
+    cache lives and dies with the layout.
     """
 
-    __slots__ = ("__weakref__", "_derived", "labels")
+    __slots__ = ("__weakref__", "_derived", "_labels")
 
     def __init__(self, labels: Sequence[Labels]):
-        self.labels: tuple[Labels, ...] = tuple(labels)
+        self._labels: tuple[Labels, ...] = tuple(labels)
         self._derived: dict[Hashable, object] = {}
 
+    @property
+    def labels(self) -> tuple[Labels, ...]:
+        return self._labels
+
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self._labels)
 
     def derive(self, key: Hashable, build: Callable[[], T]) -> T:
         try:
             return self._derived[key]  # type: ignore[return-value]
         except KeyError:
-            value = self._derived[key] = build()
+            value = build()
+            if len(self._derived) >= MAX_DERIVED:
+                self._derived.clear()
+            self._derived[key] = value
             return value
 
 
