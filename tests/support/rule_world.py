@@ -19,7 +19,7 @@ from enginewatch.promql.values import Vector
 from enginewatch.store.head import Head
 
 SECOND = 1000
-START = 1_700_000_000_000
+START = 1_700_000_010_000
 SCRAPE = 5 * SECOND
 INTERVAL = 15 * SECOND
 
