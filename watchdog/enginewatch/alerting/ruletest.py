@@ -68,12 +68,16 @@ class FileResult:
         return not self.failures
 
 
-def run_test_files(paths: Iterable[str | Path], *, left_closed: bool = False) -> list[FileResult]:
-    """Run test files one after another. Raises RuleFileError for those that can't be used.
+def run_test_files(
+    paths: Iterable[str | Path], *, left_closed: bool = False
+) -> Iterator[FileResult]:
+    """Run test files one after another; gives each result when it is there.
 
     `left_closed` takes ranges as Prometheus 2.x does, to compare with its promtool.
+    Raises RuleFileError when it comes to a file that can't be used.
     """
-    return [run_test_file(load_test_file(path), left_closed=left_closed) for path in paths]
+    for path in paths:
+        yield run_test_file(load_test_file(path), left_closed=left_closed)
 
 
 def run_test_file(file: TestFile, *, left_closed: bool = False) -> FileResult:

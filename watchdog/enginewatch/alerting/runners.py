@@ -213,7 +213,7 @@ class AlertingRunner:
         for found, value in vector.samples():
             nameless = found.without(METRIC_NAME) if METRIC_NAME in found else found
 
-            def expand(template: Template, of: Labels = nameless, number: float = value) -> str:
+            def expand(template: Template, of: Labels = found, number: float = value) -> str:
                 if template.is_constant:
                     return template.text
                 return template.expand(

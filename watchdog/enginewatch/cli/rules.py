@@ -45,6 +45,8 @@ def test(files: Files = None) -> None:
     failed = 0
     for result in run_test_files(paths):
         typer.echo(f"{'ok  ' if result.passed else 'FAIL'} {result.path}")
+        for warning in result.warnings:
+            typer.echo(f"  warning: {warning}")
         for failure in result.failures:
             typer.echo(f"  {failure}")
         failed += not result.passed
