@@ -7,7 +7,7 @@ from enginewatch.config.presets import PRESETS, Preset
 from enginewatch.config.receivers import ConsoleConfig, ReceiverConfig, WebhookConfig
 from enginewatch.config.root import SHIPPED, Config, GlobalConfig, StorageConfig, WebConfig
 from enginewatch.config.scrape import FileSdConfig, ScrapeConfig, StaticConfig, address_problem
-from enginewatch.config.section import read_text
+from enginewatch.config.section import matching, read_text
 from enginewatch.config.tree import read_yaml
 from enginewatch.config.urls import config_for_urls
 
@@ -34,6 +34,7 @@ __all__ = [
     "address_problem",
     "config_for_urls",
     "load_config",
+    "matching",
     "parse_config",
     "read_text",
     "read_yaml",

@@ -24,7 +24,7 @@ class Authorization(Section):
     def _consistent(self) -> Self:
         if self.type.strip().lower() == "basic":
             raise fault("authorization can't be of type Basic", "use basic_auth", ("type",))
-        if not self.type.strip().isprintable():
+        if not (self.type.isascii() and self.type.isprintable() and self.type.strip()):
             raise fault("not an authorization type", at=("type",))
         one_of(self, "credentials", "credentials_file", "credentials_env")
         if (self.credentials, self.credentials_file, self.credentials_env) == (None, None, None):
@@ -33,7 +33,9 @@ class Authorization(Section):
 
     def header(self) -> str:
         """The header's value. Raises ConfigError."""
-        secret = read_secret(self.credentials, self.credentials_file, self.credentials_env)
+        secret = read_secret(self.credentials, self.credentials_file, self.credentials_env) or ""
+        if not (secret.isascii() and secret.isprintable()):
+            raise ConfigError("authorization: the credentials have characters no header can have")
         return f"{self.type.strip()} {secret}"
 
 

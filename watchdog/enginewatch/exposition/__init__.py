@@ -8,10 +8,12 @@ numbers; both give the same answer.
 from enginewatch.exposition.errors import PageError
 from enginewatch.exposition.layout import PageLayout
 from enginewatch.exposition.limits import NO_LIMITS, Limits
+from enginewatch.exposition.negotiate import ACCEPT
 from enginewatch.exposition.page import Page, Reading, parse_page
 from enginewatch.exposition.reader import PageCache, PageReader
 
 __all__ = [
+    "ACCEPT",
     "NO_LIMITS",
     "Limits",
     "Page",

@@ -1,0 +1,187 @@
+"""Scrapes all targets, each at its own moment of the interval, as they come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC
+from typing import Any, Final
+
+import httpx
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+from enginewatch.collect.discovery import Discovery
+from enginewatch.collect.http import TlsSettings
+from enginewatch.collect.ingest import Ingest
+from enginewatch.collect.loop import Observer, TargetLoop, TargetState
+from enginewatch.collect.schedule import ClockWatch, EveryInterval
+from enginewatch.collect.scrape import Scraper, wall_clock
+from enginewatch.collect.target import ScrapeTarget
+from enginewatch.config import TlsConfig
+from enginewatch.exposition import Limits, PageCache, PageReader
+from enginewatch.model import Labels, Millis
+from enginewatch.store.head import Head
+
+_log = logging.getLogger(__name__)
+
+_TICK: Final = 1.0
+"""Seconds between looks at the clock and at the target files."""
+
+Transports = Callable[[ScrapeTarget], httpx.AsyncBaseTransport]
+
+
+class ScrapePool:
+    """Keeps one loop a target and a job in the scheduler for each.
+
+    Everything happens in the event loop that calls `start()`. `wanted` tells by
+    name which series the store keeps; `observers` see every scrape.
+    """
+
+    def __init__(
+        self,
+        head: Head,
+        *,
+        wanted: Callable[[str], bool] = lambda _: True,
+        observers: Sequence[Observer] = (),
+        transports: Transports | None = None,
+        clock: Callable[[], Millis] = wall_clock,
+    ):
+        self._head: Final = head
+        self._wanted: Final = wanted
+        self._observers: Final = tuple(observers)
+        self._transports: Final = transports
+        self._clock: Final = clock
+        self._scheduler: Final = AsyncIOScheduler(timezone=UTC)
+        self._loops: Final[dict[Labels, TargetLoop]] = {}
+        self._caches: Final[dict[Limits, PageCache]] = {}
+        self._tls: Final[dict[TlsConfig, TlsSettings]] = {}
+        self._tasks: Final[set[asyncio.Task[None]]] = set()
+        self._discovery: Discovery | None = None
+        self._followed: Sequence[ScrapeTarget] | None = None
+        self.problems: tuple[str, ...] = ()
+        """What is wrong with target files and groups now."""
+
+    def start(self) -> None:
+        # It tells at INFO of each job it starts and ends: twice a scrape.
+        logging.getLogger("apscheduler").setLevel(logging.WARNING)
+        self._scheduler.start()
+        self._spawn(self._tick())
+
+    async def stop(self) -> None:
+        """Drop scrapes under way and close connections. What was scraped stays in the store."""
+        if self._scheduler.running:
+            self._scheduler.remove_all_jobs()
+            self._scheduler.shutdown(wait=False)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(loop.close() for loop in self._loops.values()))
+
+    def follow(self, discovery: Discovery) -> None:
+        """Scrape what this finds, from now on; also when the configuration was loaded again."""
+        self._discovery = discovery
+        self._look()
+
+    def sync(self, targets: Sequence[ScrapeTarget]) -> None:
+        """Scrape exactly these targets.
+
+        One that is scraped already, in the same way, keeps its schedule, connection
+        and cache; one that is not among them any more has its series end.
+        """
+        wanted = {one.target.labels: one for one in targets}
+        for labels in [labels for labels in self._loops if labels not in wanted]:
+            self._drop(labels)
+            self._head.source(_key(labels)).remove(self._clock())
+        for labels, target in wanted.items():
+            running = self._loops.get(labels)
+            if running is None or running.target != target:
+                if running is not None:
+                    self._drop(labels)
+                self._add(target)
+
+    def states(self) -> list[TargetState]:
+        """All targets, in the order of their labels."""
+        return [loop.state for _, loop in sorted(self._loops.items())]
+
+    def _add(self, target: ScrapeTarget) -> None:
+        labels, limits = target.target.labels, target.limits
+        cache = self._caches.setdefault(limits, PageCache(limits))
+        tls = self._tls.setdefault(target.job.tls_config, TlsSettings(target.job.tls_config))
+        loop = TargetLoop(
+            target,
+            Scraper(
+                target,
+                tls,
+                transport=None if self._transports is None else self._transports(target),
+                clock=self._clock,
+            ),
+            Ingest(
+                labels,
+                self._head.source(_key(labels)),
+                PageReader(cache),
+                honor_labels=target.job.honor_labels,
+                wanted=self._wanted,
+                describe=self._head.update_metadata,
+            ),
+            self._observers,
+        )
+        self._loops[labels] = loop
+        self._scheduler.add_job(
+            self._begin,
+            EveryInterval(target.interval, target.offset),
+            args=(loop,),
+            id=repr(labels),
+            misfire_grace_time=None,
+        )
+
+    def _drop(self, labels: Labels) -> None:
+        loop = self._loops.pop(labels)
+        self._scheduler.remove_job(repr(labels))
+        self._spawn(loop.close())
+
+    async def _begin(self, loop: TargetLoop) -> None:
+        """What the scheduler calls: it only starts the scrape, so that nothing of it waits."""
+        self._spawn(loop.run())
+
+    async def _tick(self) -> None:
+        watch = ClockWatch(self._clock(), _monotonic())
+        while True:
+            await asyncio.sleep(_TICK)
+            self._look()
+            if watch.stepped(self._clock(), _monotonic()):
+                _log.warning("the clock was set: all scrapes are scheduled anew")
+                self._reschedule()
+
+    def _look(self) -> None:
+        if self._discovery is None:
+            return
+        found = self._discovery.targets(self._clock())
+        self.problems = found.problems
+        if found.targets is not self._followed:
+            self._followed = found.targets
+            self.sync(found.targets)
+
+    def _reschedule(self) -> None:
+        for labels, loop in self._loops.items():
+            trigger = EveryInterval(loop.target.interval, loop.target.offset)
+            self._scheduler.reschedule_job(repr(labels), trigger=trigger)
+
+    def _spawn(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            _log.error("a scrape failed in a way that is a defect of enginewatch", exc_info=failure)
+
+
+def _key(labels: Labels) -> tuple[str, Labels]:
+    return "scrape", labels
+
+
+def _monotonic() -> Millis:
+    return time.monotonic_ns() // 1_000_000

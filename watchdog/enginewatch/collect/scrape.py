@@ -1,0 +1,77 @@
+"""One scrape of one target: a page within the deadline, or why there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+import httpx
+
+from enginewatch import __version__
+from enginewatch.collect.http import Fetcher, TlsSettings
+from enginewatch.collect.target import ScrapeTarget
+from enginewatch.errors import EnginewatchError
+from enginewatch.exposition import ACCEPT
+from enginewatch.model import Millis
+from enginewatch.recording import ScrapeEvent
+from enginewatch.units import format_duration
+
+
+def wall_clock() -> Millis:
+    return time.time_ns() // 1_000_000
+
+
+class Scraper:
+    """Scrapes one target. `clock` tells Unix milliseconds, `timer` seconds that only go forward."""
+
+    def __init__(
+        self,
+        target: ScrapeTarget,
+        tls: TlsSettings,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        clock: Callable[[], Millis] = wall_clock,
+        timer: Callable[[], float] = time.perf_counter,
+    ):
+        self._target: Final = target
+        self._url: Final = httpx.URL(target.target.url)
+        self._clock: Final = clock
+        self._timer: Final = timer
+        self._headers: Final = {
+            "Accept": ACCEPT,
+            "Accept-Encoding": "gzip",
+            "User-Agent": f"enginewatch/{__version__}",
+            "X-Prometheus-Scrape-Timeout-Seconds": f"{target.timeout / 1000:g}",
+        }
+        self._fetcher: Final = Fetcher(
+            target.job, tls, body_limit=target.limits.body_size, transport=transport
+        )
+
+    async def scrape(self) -> ScrapeEvent:
+        """The page as it is now. Never raises: what went wrong is in the event's `error`."""
+        labels, at, began = self._target.target.labels, self._clock(), self._timer()
+        try:
+            async with asyncio.timeout(self._target.timeout / 1000):
+                answer = await self._fetcher.get(self._url, self._headers)
+        except TimeoutError:
+            return ScrapeEvent(labels, at, None, self._timer() - began, error=self._late())
+        except EnginewatchError as failure:
+            return ScrapeEvent(labels, at, None, self._timer() - began, error=str(failure))
+        return ScrapeEvent(
+            labels,
+            at,
+            answer.body,
+            self._timer() - began,
+            answer.status,
+            answer.content_type,
+        )
+
+    def _late(self) -> str:
+        received = self._fetcher.received
+        stage = "without an answer" if received is None else f"after {received} bytes of the page"
+        return f"timed out after {format_duration(self._target.timeout)}, {stage}"
+
+    async def close(self) -> None:
+        await self._fetcher.close()
