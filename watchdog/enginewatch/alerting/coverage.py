@@ -33,12 +33,21 @@ import numpy as np
 
 from enginewatch.alerting.exports import Exports
 from enginewatch.alerting.inputs import key_of
-from enginewatch.alerting.needs import Missing, Need, World, judge, listed, missing
+from enginewatch.alerting.needs import (
+    Missing,
+    Need,
+    World,
+    judge,
+    listed,
+    matchers_of,
+    missing,
+    series_of,
+)
 from enginewatch.alerting.rules import AlertingRule
 from enginewatch.alerting.state import Source
 from enginewatch.alerting.trace import HAZARD_BLIND, RUNTIME, SCRAPE_SERIES, Tracer
 from enginewatch.model import METRIC_NAME, Labels, Matcher, Sample, Target
-from enginewatch.store.base import BoolArray
+from enginewatch.store.base import BoolArray, IntArray
 
 VERDICT: Final = "verdict"
 
@@ -181,8 +190,8 @@ class Coverage:
             asked = ours & applies & self._concerned(rule, runtime, exports, unrecognised)
             if rule in self._about_engines:
                 seeing |= asked & met
-            for place in np.flatnonzero(asked & ~met).tolist():
-                found[place].append(_Lacking(rule, _missing_at(need, exports, place)))
+            for place, what in _missing(need, exports, np.flatnonzero(asked & ~met)):
+                found[place].append(_Lacking(rule, what))
         for place, lacking in found.items():
             # What no rule makes for the runtime is a refinement that it does without,
             # unless nothing else of the verdict can see it.
@@ -213,6 +222,21 @@ class _Lacking(NamedTuple):
 
     rule: AlertingRule
     missing: Missing
+
+
+def _missing(need: Need, exports: Exports, places: IntArray) -> Iterator[tuple[int, Missing]]:
+    """What each of the targets lacks. An upgrade that renames a series does it to a whole fleet
+    at once, so the tree is walked once for targets that are alike in what it asks."""
+    if not len(places):
+        return
+    answers = [exports.present(each.name) for each in series_of(need)]
+    answers += [exports.passing(matchers) for matchers in matchers_of(need)]
+    known: dict[bytes, Missing] = {}
+    for place, answer in zip(places.tolist(), np.array(answers).T[places], strict=True):
+        alike = answer.tobytes()
+        if alike not in known:
+            known[alike] = _missing_at(need, exports, place)
+        yield place, known[alike]
 
 
 def _missing_at(need: Need, exports: Exports, place: int) -> Missing:

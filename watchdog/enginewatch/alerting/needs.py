@@ -99,6 +99,17 @@ Passes = Callable[[tuple[Matcher, ...]], bool]
 """Whether one target's own labels pass."""
 
 
+def matchers_of(need: Need) -> Iterator[tuple[Matcher, ...]]:
+    """All conditions on a target's own labels in the tree."""
+    match need:
+        case All(parts=parts) | Either(parts=parts):
+            for part in parts:
+                yield from matchers_of(part)
+        case Where(matchers=matchers, need=inner):
+            yield matchers
+            yield from matchers_of(inner)
+
+
 class World(NamedTuple):
     """What there is, one truth value a target."""
 
