@@ -234,7 +234,7 @@ def _reason(failure: Exception) -> str:
         if isinstance(cause, OSError) and cause.strerror:
             # asyncio puts its own words where the system's would be; a failed look-up
             # of a name has a negative number, and its own words are the right ones.
-            known = cause.errno is not None and cause.errno > 0
-            found = os.strerror(cause.errno) if known else cause.strerror
+            number = cause.errno or 0
+            found = os.strerror(number) if number > 0 else cause.strerror
         cause = cause.__cause__ or cause.__context__
     return found
