@@ -7,7 +7,7 @@ others at any time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +18,7 @@ from enginewatch.alerting.events import AlertChange, GroupResult
 from enginewatch.alerting.exports import Exports
 from enginewatch.alerting.inputs import InputWatch
 from enginewatch.alerting.manager import RuleManager
-from enginewatch.alerting.rules import RuleFile
+from enginewatch.alerting.rules import RecordingRule, RuleFile
 from enginewatch.alerting.snapshot import Snapshot
 from enginewatch.alerting.trace import Tracer, kept_series
 from enginewatch.model import EMPTY_LABELS, Labels, Millis, Sample, Target
@@ -26,6 +26,9 @@ from enginewatch.promql.check import LOOKBACK
 from enginewatch.promql.evaluator import Evaluator
 from enginewatch.store.head import Head
 from enginewatch.store.source import Source
+
+OWN_PREFIX: Final = "enginewatch_"
+"""Of the daemon's own metrics, which are kept whether a rule reads them or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +53,28 @@ class Round:
 
 
 class Retention:
-    """Which metrics are kept, and for how long: what the rules read, and no more."""
+    """Which metrics are kept, and for how long: what rules read for as long as they ask, what
+    they write for the lookback, and nothing else of the engines' pages."""
 
     def __init__(self, files: Iterable[RuleFile]):
-        self._kept: Final = kept_series(files, LOOKBACK)
-        self._all: Final = self._kept.get(None)
+        kept: dict[str | None, Millis] = dict.fromkeys(_written(files), LOOKBACK)
+        kept.update(kept_series(files, LOOKBACK))
+        self._kept: Final = kept
+        self._all: Final = kept.get(None)
 
     def __call__(self, name: str) -> Millis | None:
-        return self._kept.get(name, self._all)
+        span = self._kept.get(name, self._all)
+        return LOOKBACK if span is None and name.startswith(OWN_PREFIX) else span
 
     def wants(self, name: str) -> bool:
         return self(name) is not None
+
+
+def _written(files: Iterable[RuleFile]) -> Iterator[str]:
+    yield from ("ALERTS", "ALERTS_FOR_STATE")
+    for rule in (rule for file in files for group in file.groups for rule in group.rules):
+        if isinstance(rule, RecordingRule):
+            yield rule.name
 
 
 class Judge:

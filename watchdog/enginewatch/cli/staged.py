@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from tempfile import TemporaryDirectory
 
 from rich.console import Console
 
@@ -70,13 +71,13 @@ async def _until_over(seconds: float) -> None:
 
 async def _watch(stage: Stage, server: Server, speed: float, console: Console) -> None:
     """A daemon with nothing but the stage to watch, which ends with the recording."""
-    daemon = Daemon(lambda: _config(stage, server.url), console)
-    loop = asyncio.get_running_loop()
-    loop.call_later(stage.length / speed / 1000, daemon.stop)
-    await daemon.run(lambda url: console.print(f"enginewatch watches it; API at {url}"))
+    with TemporaryDirectory() as folder:
+        daemon = Daemon(lambda: _config(stage, server.url, folder), console)
+        asyncio.get_running_loop().call_later(stage.length / speed / 1000, daemon.stop)
+        await daemon.run(lambda url: console.print(f"enginewatch watches it; API at {url}"))
 
 
-def _config(stage: Stage, url: str) -> Config:
+def _config(stage: Stage, url: str, folder: str) -> Config:
     address = url.removeprefix("http://")
     jobs = []
     for number, (path, recorded) in enumerate(stage.paths().items()):
@@ -89,17 +90,17 @@ def _config(stage: Stage, url: str) -> Config:
                 "static_configs": [{"targets": [address], "labels": labels}],
             }
         )
-    config = Config.model_validate({"scrape_configs": jobs, "web": {"listen": "127.0.0.1:0"}})
+    config = Config.model_validate(
+        {"scrape_configs": jobs, "web": {"listen": "127.0.0.1:0"}, "storage": {"path": folder}}
+    )
     return config.model_copy(update={"receivers": (TO_CONSOLE,)})
 
 
 async def _tell_notes(events: list[Event], first: Millis, speed: float, console: Console) -> None:
     """What whoever recorded wrote down, at the moment when it happened."""
-    loop = asyncio.get_running_loop()
-    began: Callable[[], float] = loop.time
-    start = began()
+    clock = asyncio.get_running_loop().time
+    began = clock()
     for event in events:
         if isinstance(event, NoteEvent):
-            due = start + (event.at - first) / 1000 / speed
-            await asyncio.sleep(max(0.0, due - loop.time()))
+            await asyncio.sleep(max(0.0, began + (event.at - first) / 1000 / speed - clock()))
             console.print(f"recorded: {event.text}", style="cyan")

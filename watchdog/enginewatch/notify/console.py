@@ -50,10 +50,10 @@ def render(alert: Alert) -> Text:
         head.append(f" after {format_duration(lasted)}")
     if alert.unknown:
         head.append(" (its inputs vanished: kept firing)", "yellow")
-    if alert.state is not AlertState.PENDING:
-        for key in ("summary", "description"):
-            if text := alert.annotations.get(key):
+    if alert.state is AlertState.FIRING:
+        texts = [alert.annotations.get(key) for key in ("summary", "description")]
+        book = alert.annotations.get("runbook_url")
+        for text in (*texts, book and f"runbook: {book}"):
+            if text:
                 head.append(f"\n         {printable(text)}")
-        if alert.state is AlertState.FIRING and (book := alert.annotations.get("runbook_url")):
-            head.append(f"\n         runbook: {printable(book)}")
     return head

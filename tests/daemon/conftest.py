@@ -1,0 +1,82 @@
+"""One engine, one webhook, one rule, and everything every 200 ms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.support.daemon import Engine, Hook, write_config
+from tests.support.server import serve
+
+RULES = {
+    "groups": [
+        {
+            "name": "heat",
+            "rules": [
+                {"record": "job:temperature:max", "expr": "max by (job) (temperature)"},
+                {
+                    "alert": "TooHot",
+                    "expr": "temperature > 10",
+                    "for": "400ms",
+                    "labels": {"verdict": "gpu_fault", "severity": "page"},
+                    "annotations": {"summary": "{{ $labels.instance }} is at {{ $value }}"},
+                },
+            ],
+        }
+    ]
+}
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return Engine()
+
+
+@pytest.fixture
+def engine_url(engine: Engine) -> Iterator[str]:
+    with serve(engine.app()) as url:
+        yield url
+
+
+@pytest.fixture
+def hook() -> Hook:
+    return Hook()
+
+
+@pytest.fixture
+def hook_url(hook: Hook) -> Iterator[str]:
+    with serve(hook.app()) as url:
+        yield f"{url}/hook"
+
+
+@pytest.fixture
+def settings(tmp_path: Path, engine_url: str, hook_url: str) -> dict[str, Any]:
+    """The configuration as a tree, for tests to change before they write it."""
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump(RULES))
+    return {
+        "global": {"scrape_interval": "200ms", "evaluation_interval": "200ms"},
+        "scrape_configs": [
+            {
+                "job_name": "chat",
+                "deployment": "chat-prod",
+                "static_configs": [{"targets": [engine_url.removeprefix("http://")]}],
+            }
+        ],
+        "rule_files": ["rules.yml"],
+        "receivers": [{"name": "hook", "webhook_configs": [{"url": hook_url}]}],
+        "storage": {"path": "state"},
+        "web": {"listen": "127.0.0.1:0"},
+    }
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[dict[str, Any]], Path]:
+    return lambda tree: write_config(tmp_path / "enginewatch.yml", tree)
+
+
+@pytest.fixture
+def config(settings: dict[str, Any], write: Callable[[dict[str, Any]], Path]) -> Path:
+    return write(settings)
