@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -92,16 +93,9 @@ def quantile(matrix: Matrix, probability: float) -> FloatArray:
 def _median_deviation(matrix: Matrix) -> FloatArray:
     """The median distance from the median; NaN where there is a NaN."""
     cells = filled(matrix, np.nan)
+    distance = np.abs(cells - quantile(matrix, 0.5)[:, None])
     missing = matrix.counts > np.count_nonzero(~np.isnan(cells), axis=1)
-    distance = np.abs(cells - _median(cells, matrix)[:, None])
-    return np.where(missing, np.nan, _median(distance, matrix))
-
-
-def _median(cells: FloatArray, matrix: Matrix) -> FloatArray:
-    ordered = np.sort(cells, axis=1)
-    place = (matrix.counts - 1) / 2
-    low, high = np.floor(place).astype(np.int64), np.ceil(place).astype(np.int64)
-    return (_at(matrix, ordered, low) + _at(matrix, ordered, high)) / 2
+    return np.where(missing, np.nan, quantile(replace(matrix, values=distance), 0.5))
 
 
 _FOLDS: Final[dict[str, Callable[[Matrix], FloatArray]]] = {

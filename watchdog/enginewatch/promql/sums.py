@@ -19,9 +19,6 @@ from enginewatch.store.base import BoolArray, FloatArray, IntArray
 EXACT: Final = 2.0**53
 """Whole numbers up to here, and their sums up to here, are exact in a double."""
 
-SPARE_CELLS: Final = 1024
-"""Padding that is cheaper than a Python loop, however few cells are in use."""
-
 
 def row_sums(table: FloatArray) -> FloatArray:
     """The sum of each row; cells that do not count must hold 0."""
@@ -82,51 +79,52 @@ def _careful_mean(terms: FloatArray, mean: float) -> float:
 
 def group_sums(values: FloatArray, present: BoolArray, groups: Grouping) -> FloatArray:
     """The sum of each group's present rows; 0 where there are none."""
-    counted = np.where(present, values, 0.0)
-    if len(groups.layout) == len(counted):
-        return counted[groups.order]
-    if _adds_exactly(counted[None, :]):
-        return totals(groups.group, counted, len(groups.layout))
-    table = _group_table(counted, groups)
-    if table is not None:
-        return row_sums(table)
-    ordered = counted[groups.order].tolist()
-    ends = (groups.starts + groups.sizes).tolist()
-    return np.array([_sum(ordered[a:b]) for a, b in zip(groups.starts.tolist(), ends, strict=True)])
+    total, error = _group_compensated(np.where(present, values, 0.0), groups)
+    return total + error
 
 
 def group_means(values: FloatArray, present: BoolArray, groups: Grouping) -> FloatArray:
     """The mean of each group's present rows, rubbish where there are none."""
-    counts = group_counts(present, groups)
-    sums = group_sums(values, present, groups)
-    means = sums / np.maximum(counts, 1)
-    for row in np.flatnonzero(~np.isfinite(sums)).tolist():
+    counts = np.maximum(group_counts(present, groups), 1)
+    total, error = _group_compensated(np.where(present, values, 0.0), groups)
+    means = total / counts + error / counts
+    for row in np.flatnonzero(~np.isfinite(total)).tolist():
         start = groups.starts[row]
         members = groups.order[start : start + groups.sizes[row]]
         means[row] = _careful_mean(values[members][present[members]], means[row])
     return means
 
 
-def _group_table(counted: FloatArray, groups: Grouping) -> FloatArray | None:
-    """A row of cells for each group, padded with 0; None where the sizes differ so much that most
-    of it would be padding."""
-    widest = int(groups.sizes.max(initial=0))
-    if len(groups.sizes) * widest > 4 * len(counted) + SPARE_CELLS:
-        return None
-    cells = groups.layout.derive("cells", lambda: _cells(groups, widest))
-    return np.append(counted, 0.0)[cells]
+def _group_compensated(terms: FloatArray, groups: Grouping) -> tuple[FloatArray, FloatArray]:
+    """As `_compensated`, for the terms of each group in the order of their rows."""
+    size = len(groups.layout)
+    total, error = np.zeros(size), np.zeros(size)
+    if size == len(terms):
+        return terms[groups.order], error
+    if _adds_exactly(terms[None, :]):
+        return totals(groups.group, terms, size), error
+    padded = np.append(terms, 0.0)
+    for members, cells in groups.layout.derive("cells", lambda: _cells(groups)):
+        total[members], error[members] = _compensated(padded[cells])
+    return total, error
 
 
-def _cells(groups: Grouping, widest: int) -> IntArray:
-    """For each group and place the row that stands there, or the number of rows where none does."""
-    cells = np.full((len(groups.sizes), widest), len(groups.group), dtype=np.int64)
+def _cells(groups: Grouping) -> list[tuple[IntArray, IntArray]]:
+    """Groups of like size together: their numbers, and a table with the rows of each.
+
+    Sizes in one table differ by less than a factor of 2, so that little of it
+    is padding. What pads is the number of all rows: one past the last.
+    """
     place = np.arange(len(groups.order)) - np.repeat(groups.starts, groups.sizes)
-    cells[groups.group[groups.order], place] = groups.order
-    return cells
-
-
-def _sum(terms: list[float]) -> float:
-    try:
-        return math.fsum(terms)
-    except (OverflowError, ValueError):
-        return sum(terms)
+    by_size = np.ceil(np.log2(np.maximum(groups.sizes, 1)))
+    tables = []
+    for each in np.unique(by_size):
+        members = np.flatnonzero(by_size == each)
+        cells = np.full((len(members), groups.sizes[members].max()), len(groups.order))
+        line = np.full(len(groups.sizes), -1)
+        line[members] = np.arange(len(members))
+        lines = line[groups.group[groups.order]]
+        here = lines >= 0
+        cells[lines[here], place[here]] = groups.order[here]
+        tables.append((members, cells))
+    return tables
