@@ -300,4 +300,4 @@ class TwinMachine(RuleBasedStateMachine):
 
 
 TestTwin = TwinMachine.TestCase
-TestTwin.settings = settings(deadline=None, max_examples=150, stateful_step_count=30)
+TestTwin.settings = settings(deadline=None, max_examples=80, stateful_step_count=30)

@@ -6,6 +6,10 @@ EnginewatchError                 one sentence, a place, a remedy
 ├── promql.errors.PromQLError    an expression, with line and column
 │   └── EvaluationError          an expression that parsed and can't be computed
 ├── alerting.errors.RuleError    a rule file or a rule test
+│   ├── RuleFileError            all that is wrong with the files that were read
+│   └── TemplateError            an annotation or label template
+├── alerting.errors.AlertStateError   the database of alert states
+├── rulepack.RulePackError       the shipped rules
 └── recording.RecordingError     a recording
 """
 

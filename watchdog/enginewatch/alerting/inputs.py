@@ -194,15 +194,16 @@ class InputView:
         if not standing.needs:
             return {}
         scope = self._targets.scope(labels)
-        if not scope and labels.get("instance"):
-            scope = (key_of(labels),)
-        noted = {source: self._now for source in scope if self._has(rule, source, self.fresh)}
+        own = key_of(labels)
+        # What writes series and is no target (the daemon itself) speaks under its own labels.
+        candidates = scope if own in scope else (*scope, own)
+        noted = {each: self._now for each in candidates if self._has(rule, each, self.fresh)}
         for source, seen in before.items():
             if source not in noted and self._now - seen <= standing.reach:
                 noted[source] = seen
-        if not noted and len(scope) == 1:
-            # True from old samples alone, and of nobody else.
-            noted[scope[0]] = self._now
+        if not noted and labels.get("instance"):
+            # True from old samples alone.
+            noted = dict.fromkeys(scope or (own,), self._now)
         return noted
 
     def judge(self, rule: Rule, tracked: Tracked) -> Inputs:
