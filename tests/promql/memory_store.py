@@ -16,14 +16,15 @@ from enginewatch.model import (
 )
 from enginewatch.store.base import FloatArray, Instant, IntArray, Layout, Window
 
-RUBBISH = 7e77
-"""What stands where there is no sample: nothing may depend on it."""
-
 
 class MemoryStore:
-    """`store.base.Storage` over a dictionary. Layouts last until a series is added."""
+    """`store.base.Storage` over a dictionary. Layouts last until a series is added.
 
-    def __init__(self) -> None:
+    `rubbish` stands where there is no sample: nothing may depend on it.
+    """
+
+    def __init__(self, rubbish: float = 7e77) -> None:
+        self._rubbish = rubbish
         self._samples: dict[Labels, tuple[IntArray, FloatArray]] = {}
         self._layouts: dict[tuple[Matcher, ...], Layout] = {}
 
@@ -63,7 +64,7 @@ class MemoryStore:
 
     def instant(self, matchers: Sequence[Matcher], at: Millis, lookback: Millis) -> Instant:
         layout = self._layout(matchers)
-        values, times = np.full(len(layout), RUBBISH), np.zeros(len(layout), dtype=np.int64)
+        values, times = np.full(len(layout), self._rubbish), np.zeros(len(layout), dtype=np.int64)
         present = np.zeros(len(layout), dtype=np.bool_)
         for row, labels in enumerate(layout.labels):
             found = self._between(labels, at - lookback, at, stale=True)
@@ -77,7 +78,7 @@ class MemoryStore:
         rows = [self._between(labels, after, upto, stale=False) for labels in layout.labels]
         counts = np.array([len(times) for times, _ in rows], dtype=np.int64)
         shape = (len(rows), int(counts.max(initial=0)))
-        values, times = np.full(shape, RUBBISH), np.full(shape, -7, dtype=np.int64)
+        values, times = np.full(shape, self._rubbish), np.full(shape, -7, dtype=np.int64)
         for row, (stamps, numbers) in enumerate(rows):
             times[row, : counts[row]], values[row, : counts[row]] = stamps, numbers
         return Window(layout, values, times, counts)
