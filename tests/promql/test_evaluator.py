@@ -221,3 +221,10 @@ def test_everything_the_parser_lets_through_is_implemented() -> None:
 def test_arithmetic_warns_of_nothing(store: MemoryStore) -> None:
     with np.errstate(all="raise"):
         instant(store, "ln(running - 5) / 0 + exp(running * 1e9) % 0", 0)
+
+
+def test_layouts_made_at_every_step_are_put_together(store: MemoryStore) -> None:
+    expr = parse_expr('count_values("v", running * 10)')
+    result = Evaluator(store).range(expr, 0, 4 * MINUTE, MINUTE // 2)
+    assert [s.labels["v"] for s in result.series] == ["10", "20", "30", "40", "50"]
+    assert result.series[2].times.tolist() == [2 * MINUTE, 2 * MINUTE + MINUTE // 2]

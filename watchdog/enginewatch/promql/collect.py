@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from typing import Final
 
 import numpy as np
 
-from enginewatch.model import Millis
+from enginewatch.model import Labels, Millis
 from enginewatch.promql.layouts import derive_pair, relabelling
 from enginewatch.promql.values import NOTHING, Matrix, Series, Vector
 from enginewatch.store.base import BoolArray, FloatArray, IntArray, Layout
+
+MEMOISED: Final = 4
+"""So many layouts of an expression are expected to come again: its own and unions with others."""
 
 
 def to_matrix(steps: Sequence[tuple[Millis, Vector]], start: Millis, end: Millis) -> Matrix:
@@ -39,19 +44,31 @@ def _stacked(
     vectors: Sequence[Vector],
 ) -> tuple[Layout, FloatArray, BoolArray, BoolArray | None]:
     """All vectors in one layout, as values and presence of shape (series, steps)."""
-    layout = NOTHING
-    for part in dict.fromkeys(vector.layout for vector in vectors):
-        layout = _merged(layout, part)
-    shape = (len(layout), len(vectors))
+    whole, rows = _common([vector.layout for vector in vectors])
+    shape = (len(whole), len(vectors))
     values, present = np.zeros(shape), np.zeros(shape, dtype=np.bool_)
-    marked = np.zeros(len(layout), dtype=np.bool_)
+    marked = np.zeros(len(whole), dtype=np.bool_)
     for step, vector in enumerate(vectors):
-        rows = _rows(vector.layout, layout)
-        values[rows, step] = vector.values
-        present[rows, step] = vector.present
+        here = rows[vector.layout]
+        values[here, step] = vector.values
+        present[here, step] = vector.present
         if vector.nameless is not None:
-            marked[rows] |= vector.nameless & vector.present
-    return layout, values, present, marked if marked.any() else None
+            marked[here] |= vector.nameless & vector.present
+    return whole, values, present, marked if marked.any() else None
+
+
+Rows = dict[Layout, IntArray | slice]
+
+
+def _common(layouts: Iterable[Layout]) -> tuple[Layout, Rows]:
+    """A layout with the series of all, and where those of each stand in it."""
+    distinct = list(dict.fromkeys(layouts))
+    if len(distinct) > MEMOISED:
+        # Layouts made at every step, as by count_values: nothing to remember.
+        place = _numbered(labels for layout in distinct for labels in layout.labels)
+        return Layout(tuple(place)), {each: _places(each, place) for each in distinct}
+    whole = reduce(_merged, distinct, NOTHING)
+    return whole, {each: _rows(each, whole) for each in distinct}
 
 
 def _merged(left: Layout, right: Layout) -> Layout:
@@ -59,17 +76,19 @@ def _merged(left: Layout, right: Layout) -> Layout:
     if not len(left) or not len(right):
         return left if len(left) else right
     return derive_pair(
-        left, right, "merged", lambda: relabelling((*left.labels, *right.labels))
-    ).layout
+        left, right, "merged", lambda: relabelling((*left.labels, *right.labels)).layout
+    )
 
 
 def _rows(part: Layout, whole: Layout) -> IntArray | slice:
-    """Where the rows of `part` stand in `whole`."""
     if part is whole:
         return slice(None)
+    return derive_pair(part, whole, "rows", lambda: _places(part, _numbered(whole.labels)))
 
-    def find() -> IntArray:
-        place = {labels: row for row, labels in enumerate(whole.labels)}
-        return np.array([place[labels] for labels in part.labels], dtype=np.int64)
 
-    return derive_pair(part, whole, "rows", find)
+def _numbered(labels: Iterable[Labels]) -> dict[Labels, int]:
+    return {each: row for row, each in enumerate(dict.fromkeys(labels))}
+
+
+def _places(part: Layout, place: dict[Labels, int]) -> IntArray:
+    return np.array([place[labels] for labels in part.labels], dtype=np.int64)

@@ -169,7 +169,7 @@ def _window(expr: MatrixSelector, context: Context) -> Matrix:
     end = context.anchored(selector.at, selector.offset)
     start = end - expr.range
     found = query.storage.window(selector.matchers, start - query.left_closed, end)
-    query.charge(found.values.size, found.layout)
+    query.charge(int(found.counts.sum()), found.layout)
     return Matrix(found.layout, found.values, found.times, found.counts, start, end)
 
 
