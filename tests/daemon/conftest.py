@@ -55,7 +55,11 @@ def hook_url(hook: Hook) -> Iterator[str]:
 @pytest.fixture
 def settings(tmp_path: Path, engine_url: str, hook_url: str) -> dict[str, Any]:
     """The configuration as a tree, for tests to change before they write it."""
-    (tmp_path / "rules.yml").write_text(yaml.safe_dump(RULES))
+    return settings_in(tmp_path, engine_url, hook_url)
+
+
+def settings_in(folder: Path, engine_url: str, hook_url: str) -> dict[str, Any]:
+    (folder / "rules.yml").write_text(yaml.safe_dump(RULES))
     return {
         "global": {"scrape_interval": "200ms", "evaluation_interval": "200ms"},
         "scrape_configs": [

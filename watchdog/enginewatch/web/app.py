@@ -18,6 +18,7 @@ from enginewatch.alerting.judge import Judge
 from enginewatch.errors import EnginewatchError
 from enginewatch.model import Millis
 from enginewatch.web.admin import Admin
+from enginewatch.web.pages import Pages, environment
 from enginewatch.web.query_api import QueryApi
 from enginewatch.web.state_api import StateApi
 
@@ -42,7 +43,16 @@ class Api:
             lambda: judge.manager.status(), lambda: judge.manager.alerts(), self.targets
         )
         admin = Admin(self.registry, self.ailment, self.starting, self.reload, self.token)
-        return Starlette(routes=[*query.routes(), *state.routes(), *admin.routes()])
+        pages = Pages(
+            lambda: judge.manager.alerts(),
+            self.targets,
+            judge.blind,
+            self.ailment,
+            self.clock,
+            environment(),
+        )
+        routes = [*query.routes(), *state.routes(), *admin.routes(), *pages.routes()]
+        return Starlette(routes=routes)
 
 
 class Server:

@@ -7,8 +7,8 @@ given and what would be right; the API answers it with status 400.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from urllib.parse import parse_qsl
 
-from starlette.datastructures import ImmutableMultiDict
 from starlette.requests import Request
 
 from enginewatch.errors import EnginewatchError
@@ -20,6 +20,8 @@ from enginewatch.units import parse_duration, parse_time
 
 MAX_POINTS = 11_000
 """Points per series in one range query, as in Prometheus (`web/api/v1/api.go`)."""
+
+MAX_FORM = 1 << 20
 
 
 class ParameterError(EnginewatchError):
@@ -34,12 +36,13 @@ class Params:
 
     @classmethod
     async def of(cls, request: Request) -> Params:
-        pairs = list(request.query_params.multi_items())
+        pairs = request.query_params.multi_items()
         if request.method == "POST":
-            form = await request.form()
-            pairs += [(k, v) for k, v in form.multi_items() if isinstance(v, str)]
-        merged = ImmutableMultiDict(pairs)
-        return cls({key: merged.getlist(key) for key in merged})
+            pairs += parse_qsl(await _body(request), keep_blank_values=True)
+        merged: dict[str, list[str]] = {}
+        for key, value in pairs:
+            merged.setdefault(key, []).append(value)
+        return cls(merged)
 
     def all(self, name: str) -> Sequence[str]:
         return self._values.get(name, ())
@@ -103,6 +106,16 @@ class Params:
                 )
             found.append(parsed.matchers)
         return found
+
+
+async def _body(request: Request) -> str:
+    """A form's text. The whole of a query fits in a small one."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_FORM:
+            raise ParameterError(f"the form is longer than {MAX_FORM} bytes", where="request body")
+    return body.decode("utf-8", "replace")
 
 
 def steps(params: Params) -> tuple[Millis, Millis, Millis]:
