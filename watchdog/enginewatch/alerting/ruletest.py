@@ -179,20 +179,19 @@ class _Input:
 
     def __init__(self, source: Source, series: InputSeries, test: TestGroup):
         self.source = source
+        self.labels = series.labels
         self.values = series.values
         self.start = test.start
         self.interval = test.interval
-        ref = source.resolve(series.labels)
-        self.refs = np.array([ref], dtype=np.int64)
         self.next = 0
 
     def feed(self, upto: Millis) -> None:
         """Write the samples that are due."""
-        while self.next < len(self.values):
-            at = self.start + self.next * self.interval
-            if at > upto:
-                return
-            value = self.values[self.next]
+        due = min(len(self.values), (upto - self.start) // self.interval + 1)
+        for n in range(self.next, due):
+            value = self.values[n]
             if value is not None:
-                self.source.append(at, self.refs, np.array([value]))
-            self.next += 1
+                # Asked for anew each time: the store forgets a series that has ended.
+                refs = np.array([self.source.resolve(self.labels)], dtype=np.int64)
+                self.source.append(self.start + n * self.interval, refs, np.array([value]))
+        self.next = max(self.next, due)
