@@ -98,16 +98,19 @@ def sample_difference(
 
     `fuzzy` forgives the last bit of a value. NaN equals NaN, unlike in older promtools.
     """
-    lines: list[str] = []
+    missing: list[tuple[Labels, float]] = []
     left = list(found)
     for labels, value in expected:
-        match = next((s for s in left if s[0] == labels and _same(s[1], value, fuzzy=fuzzy)), None)
-        if match is None:
-            lines.append(f"- {labels!r} {format_float(value)}")
+        near = [s for s in left if s[0] == labels and _same(s[1], value, fuzzy=fuzzy)]
+        if near:
+            left.remove(near[0])
         else:
-            left.remove(match)
-    lines += [f"+ {labels!r} {format_float(value)}" for labels, value in left]
-    return "\n".join(sorted(lines, key=lambda line: line[2:]))
+            missing.append((labels, value))
+    marked = [(labels, "-", value) for labels, value in missing]
+    marked += [(labels, "+", value) for labels, value in left]
+    # What was expected of a series stands above what it is.
+    marked.sort(key=lambda line: (line[0], line[1] == "+"))
+    return "\n".join(f"{mark} {labels!r} {format_float(value)}" for labels, mark, value in marked)
 
 
 def _same(a: float, b: float, *, fuzzy: bool) -> bool:
