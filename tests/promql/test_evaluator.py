@@ -128,6 +128,7 @@ def test_windows_of_2x_include_their_left_edge(store: MemoryStore) -> None:
         ("rate(tokens_total[5m])", Limits(samples=9), "reads more than 9 samples"),
         ("tokens_total + tokens_total", Limits(samples=3), "reads more than 3 samples"),
         ("max_over_time(running[5m:10ms])", Limits(samples=100), "reads more than 100 samples"),
+        ("max_over_time(nothing[1y:1ms])", Limits(samples=100), "reads more than 100 samples"),
         ("tokens_total", Limits(series=1), "matches 2 series, more than 1"),
         ("max_over_time(running[5m:10ms])", Limits(expired=lambda: True), "ran out of time"),
     ],
@@ -139,10 +140,10 @@ def test_limits_stop_a_query(store: MemoryStore, text: str, limits: Limits, mess
 
 def test_limits_hold_over_a_whole_range(store: MemoryStore) -> None:
     evaluator, expr = Evaluator(store), parse_expr("tokens_total")
-    enough = Limits(samples=10, series=2, expired=lambda: False)
+    enough = Limits(samples=15, series=2, expired=lambda: False)
     assert len(evaluator.range(expr, 0, 4 * MINUTE, MINUTE, limits=enough).series) == 2
-    with pytest.raises(EvaluationError, match="more than 9 samples"):
-        evaluator.range(expr, 0, 4 * MINUTE, MINUTE, limits=Limits(samples=9))
+    with pytest.raises(EvaluationError, match="more than 14 samples"):
+        evaluator.range(expr, 0, 4 * MINUTE, MINUTE, limits=Limits(samples=14))
     with pytest.raises(EvaluationError, match="ran out of time"):
         evaluator.range(expr, 0, MINUTE, MINUTE, limits=Limits(expired=lambda: True))
 

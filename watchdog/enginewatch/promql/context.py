@@ -18,6 +18,7 @@ from enginewatch.promql.ast import NOWHERE, AtAnchor, Expr, Paren, Position
 from enginewatch.promql.errors import EvaluationError
 from enginewatch.promql.layouts import relabel, without_name
 from enginewatch.promql.values import (
+    NOTHING,
     Annotation,
     Level,
     Limits,
@@ -57,7 +58,7 @@ class Query:
     remarks: dict[Annotation, None] = field(default_factory=dict)
     samples_read: int = 0
 
-    def charge(self, samples: int, layout: Layout) -> None:
+    def charge(self, samples: int, layout: Layout = NOTHING) -> None:
         """Count what was read. Raises EvaluationError past a limit."""
         limits = self.limits
         self.samples_read += samples

@@ -127,6 +127,7 @@ class Evaluator:
 
 def _step(query: Query, expr: Expr, at: Millis) -> Value:
     query.check_time()
+    query.charge(1)
     return Context(query, at).value(expr)
 
 

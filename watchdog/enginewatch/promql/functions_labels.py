@@ -22,6 +22,7 @@ from enginewatch.store.base import IntArray, Layout
 VectorFunction = Callable[[Call, Context], Vector]
 
 _GROUP: Final = re.compile(r"\$(?:(\$)|(\w+)|\{(\w+)\})", re.ASCII)
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,3}")
 _DIGITS: Final = re.compile(r"(\d+)")
 
 
@@ -32,7 +33,7 @@ def _label_replace(call: Call, context: Context) -> Vector:
 
     def build() -> tuple[Relabelling, list[bool]]:
         compiled = _compiled(pattern)
-        matches = [compiled.search(each.get(source, "")) for each in vector.layout.labels]
+        matches = [compiled.fullmatch(each.get(source, "")) for each in vector.layout.labels]
         return (
             relabelling(
                 each if match is None else Labels({**each, target: _expanded(template, match)})
@@ -47,7 +48,7 @@ def _label_replace(call: Call, context: Context) -> Vector:
 
 def _compiled(pattern: str) -> Any:
     try:
-        return compile_re2(f"^(?s:{pattern})$")
+        return compile_re2(pattern, dot_matches_newline=True)
     except ValueError as failure:
         raise EvaluationError(f"invalid regular expression in label_replace(): {failure}") from None
 
@@ -61,7 +62,7 @@ def _expanded(template: str, match: Any) -> str:
             return "$"
         name = bare or braced
         try:
-            return match.group(int(name) if name.isdecimal() else name) or ""
+            return match.group(int(name) if _NUMBER.fullmatch(name) else name) or ""
         except (IndexError, KeyError):
             return ""
 
@@ -126,7 +127,7 @@ def _label_ranks(layout: Layout, names: Iterable[str]) -> IntArray:
 def _natural(text: str) -> list[tuple[bool, int, str]]:
     """A sort key in which `4m5` comes before `4m60`, and text after numbers."""
     return [
-        (False, int(part), part) if part.isdigit() else (True, 0, part)
+        (False, int(part), part) if part.isdecimal() else (True, 0, part)
         for part in _DIGITS.split(text)
         if part
     ]

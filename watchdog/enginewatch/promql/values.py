@@ -150,9 +150,9 @@ class RangeResult:
 class Limits:
     """What one query may cost; None means any amount.
 
-    `samples` counts every sample read, those of subqueries' steps too; `series`
-    bounds a single selector or result. `expired` is asked between steps and
-    tells whether the query has run out of time.
+    `samples` counts every sample read, those of subqueries' steps too, and one
+    for each step; `series` bounds a single selector or result. `expired` is
+    asked before each step whether the query has run out of time.
     """
 
     samples: int | None = None
