@@ -9,7 +9,7 @@ from rich.console import Console
 
 from enginewatch.config import ConfigError, ReceiverConfig, WebhookConfig
 from enginewatch.notify.console import ConsoleReceiver
-from enginewatch.notify.message import DeliveryError, Receiver
+from enginewatch.notify.message import DeliveryError, FailureReason, Receiver
 from enginewatch.notify.webhook import Webhook
 
 
@@ -40,13 +40,20 @@ def _webhook(name: str, config: WebhookConfig) -> Webhook:
         try:
             return config.read_url()
         except ConfigError as failure:
-            raise DeliveryError(str(failure), where=name, retryable=True) from None
+            raise _unreadable(name, failure) from None
 
     def headers() -> dict[str, str]:
         try:
             authorization = http.auth_header()
         except ConfigError as failure:
-            raise DeliveryError(str(failure), where=name, retryable=True) from None
+            raise _unreadable(name, failure) from None
         return {} if authorization is None else {"Authorization": authorization}
 
     return Webhook(name, url, client, config.send_resolved, headers)
+
+
+def _unreadable(receiver: str, failure: ConfigError) -> DeliveryError:
+    """A secret that can't be read now; somebody may be about to put it right."""
+    return DeliveryError(
+        str(failure), where=receiver, retryable=True, reason=FailureReason.CONFIGURATION
+    )

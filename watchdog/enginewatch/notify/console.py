@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from enginewatch.model import Alert, AlertState
-from enginewatch.notify.message import Notification
+from enginewatch.notify.message import Notification, Receipt
 from enginewatch.units import format_duration, format_time
 
 STYLES: Final = {
@@ -25,9 +25,13 @@ class ConsoleReceiver:
     console: Console
     send_resolved: bool = True
 
-    async def send(self, notification: Notification) -> None:
+    async def send(self, notification: Notification, _: Receipt | None = None) -> Receipt:
         for alert in notification.alerts:
             self.console.print(render(alert))
+        return Receipt()
+
+    async def close(self) -> None:
+        """The terminal stays open."""
 
 
 def printable(text: str) -> str:

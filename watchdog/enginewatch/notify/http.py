@@ -10,7 +10,7 @@ from typing import Any, Final
 import httpx
 
 from enginewatch.model import Millis
-from enginewatch.notify.message import DeliveryError
+from enginewatch.notify.message import DeliveryError, FailureReason
 
 TRY_AGAIN: Final = frozenset({408, 425, 429})
 """Client errors that another attempt may cure; every 5xx is one too, every other 4xx is final."""
@@ -29,17 +29,34 @@ async def post(
     """POST `body` as JSON. Raises `DeliveryError` when no answer came; never names the URL."""
     try:
         return await client.post(url, json=body, headers=dict(headers or {}))
+    except (httpx.ConnectTimeout, httpx.PoolTimeout):
+        raise DeliveryError(
+            "did not answer in time", where=receiver, retryable=True, reason=FailureReason.TIMEOUT
+        ) from None
     except httpx.TimeoutException:
-        raise DeliveryError("did not answer in time", where=receiver, retryable=True) from None
+        raise DeliveryError(
+            "did not answer in time",
+            where=receiver,
+            retryable=True,
+            reason=FailureReason.TIMEOUT,
+            maybe_delivered=True,
+        ) from None
     except (httpx.InvalidURL, httpx.UnsupportedProtocol):
         raise DeliveryError(
-            "its URL is not an http or https URL", where=receiver, retryable=False
+            "its URL is not an http or https URL",
+            where=receiver,
+            retryable=False,
+            reason=FailureReason.CONFIGURATION,
         ) from None
     except httpx.HTTPError as broken:
         # httpx puts the host, never the path or the query, into transport errors; a webhook's
         # secret may still be its host name, so only the kind of failure is told.
         raise DeliveryError(
-            f"could not be reached: {type(broken).__name__}", where=receiver, retryable=True
+            f"could not be reached: {type(broken).__name__}",
+            where=receiver,
+            retryable=True,
+            reason=FailureReason.UNREACHABLE,
+            maybe_delivered=not isinstance(broken, httpx.ConnectError),
         ) from None
 
 
@@ -53,7 +70,17 @@ def check(answer: httpx.Response, *, receiver: str) -> None:
         where=receiver,
         retryable=answer.status_code in TRY_AGAIN or answer.status_code >= 500,
         retry_after=retry_after(answer, datetime.now(UTC)),
+        reason=reason(answer.status_code),
+        # What a gateway answers says nothing about the server behind it.
+        maybe_delivered=answer.status_code >= 500,
     )
+
+
+def reason(status: int) -> FailureReason:
+    """The kind of failure that a status code is."""
+    if status == 429:
+        return FailureReason.RATE_LIMITED
+    return FailureReason.SERVER_ERROR if status >= 500 else FailureReason.REJECTED
 
 
 def retry_after(answer: httpx.Response, now: datetime) -> Millis | None:

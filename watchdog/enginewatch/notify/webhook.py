@@ -14,7 +14,7 @@ import httpx
 
 from enginewatch.model import Alert, AlertState
 from enginewatch.notify.http import check, post
-from enginewatch.notify.message import Notification
+from enginewatch.notify.message import Notification, Receipt
 from enginewatch.units import format_time
 
 NOT_ENDED = "0001-01-01T00:00:00Z"
@@ -31,7 +31,7 @@ class Webhook:
     send_resolved: bool = True
     headers: Callable[[], Mapping[str, str]] = field(default=dict)
 
-    async def send(self, notification: Notification) -> None:
+    async def send(self, notification: Notification, _: Receipt | None = None) -> Receipt:
         answer = await post(
             self.client,
             self.url(),
@@ -40,6 +40,10 @@ class Webhook:
             headers=self.headers(),
         )
         check(answer, receiver=self.name)
+        return Receipt(detail=f"{answer.status_code} {answer.reason_phrase}")
+
+    async def close(self) -> None:
+        await self.client.aclose()
 
 
 def payload(notification: Notification) -> dict[str, Any]:
