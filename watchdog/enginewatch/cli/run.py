@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from enginewatch.cli.logs import set_up_logging
+from enginewatch.cli.options import parse_address
 from enginewatch.cli.output import plural
 from enginewatch.config import Config, ConsoleConfig, ReceiverConfig, config_for_urls, load_config
 from enginewatch.daemon import Daemon
@@ -45,6 +46,8 @@ def loader(
     urls: list[str], path: Path | None, runtime: str | None, listen: str | None
 ) -> Callable[[], Config]:
     """How the configuration is read, now and at each reload. Raises EnginewatchError."""
+    if listen is not None:
+        parse_address(listen, "--listen")
     if urls and path is not None:
         raise EnginewatchError("give URLs or a configuration file, not both")
     if not urls and runtime is not None:
@@ -62,8 +65,7 @@ def loader(
             found = load_config(path or CONFIG_FILE)
         if listen is None:
             return found
-        web = type(found.web).model_validate({**found.web.model_dump(), "listen": listen})
-        return found.model_copy(update={"web": web})
+        return found.model_copy(update={"web": found.web.model_copy(update={"listen": listen})})
 
     return load
 
