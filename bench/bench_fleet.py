@@ -64,10 +64,12 @@ def table(engines: int, readings: list[Reading]) -> Table:
             f"{r.series:,.0f}",
         )
     ours, theirs = readings
-    grid.add_row(
-        "ratio", f"{ours.rule_ms / theirs.rule_ms:.2f}", f"{ours.cpu_percent / theirs.cpu_percent:.2f}",
-        f"{ours.rss_mib / theirs.rss_mib:.2f}", "",
-    )  # fmt: skip
+    ratios = (
+        ours.rule_ms / theirs.rule_ms,
+        ours.cpu_percent / theirs.cpu_percent,
+        ours.rss_mib / theirs.rss_mib,
+    )
+    grid.add_row("ratio", *(f"{ratio:.2f}" for ratio in ratios), "")
     return grid
 
 

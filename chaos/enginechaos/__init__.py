@@ -1,1 +1,1 @@
-"""enginechaos: induces each hazard against a serving engine and sees the page arrive and resolve."""
+"""enginechaos: induces each hazard against a serving engine and sees the page come and go."""
