@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from enginewatch.exposition import Limits, Page, PageCache, PageError, PageReader, parse_page
-from enginewatch.exposition.grammar import Shape
 from enginewatch.exposition.numbers import openmetrics_float, parse_value, parse_values
 from enginewatch.exposition.table import SeriesTable
 from enginewatch.model import Labels, Metadata, Millis, quote
@@ -40,10 +39,10 @@ def remembering(reader: PageReader, body: bytes, content_type: str) -> Answer:
         layout, values, times = reader.read(body, content_type)
     except PageError as failure:
         return str(failure)
-    assert layout.names == tuple(layout.labels(i).name for i in range(len(layout)))
+    assert layout.names == tuple(layout.series(i)["__name__"] for i in range(len(layout)))
     at = times or [None] * len(layout)
     samples = [
-        (layout.labels(i), bits(float(value)), at[i])
+        (Labels(layout.series(i)), bits(float(value)), at[i])
         for i, value in zip(range(len(layout)), values, strict=True)
     ]
     return samples, dict(layout.metadata), layout.duplicates
@@ -254,8 +253,8 @@ def test_ever_new_labels_do_not_grow_the_cache(monkeypatch: pytest.MonkeyPatch) 
 def test_what_is_used_survives_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("enginewatch.exposition.table._GENERATION", 10)
     table = SeriesTable(Limits())
-    table.add(Shape.PLAIN, "kept ", Labels(a="1"))
+    table.add("", "kept ", "kept", ())
     for n in range(100):
-        table.add(Shape.PLAIN, f"n{n} ", Labels())
-        assert table.get(Shape.PLAIN, "kept ") is not None
-    assert table.get(Shape.PLAIN, "n1 ") is None
+        table.add("", f"n{n} ", f"n{n}", ())
+        assert table.get("", "kept ") is not None
+    assert table.get("", "n1 ") is None

@@ -65,7 +65,7 @@ class Ingest:
     ):
         """`wanted` spares series that the store would not keep the merging of labels;
         `describe` is told what each new layout says of its metric families."""
-        self._labels: Final = labels
+        self._target: Final = dict(labels)
         self._source: Final = source
         self._reader: Final = reader
         self._honor_labels: Final = honor_labels
@@ -107,14 +107,14 @@ class Ingest:
         """Start anew with refs: the store no longer stands by those it gave."""
         self._epoch = self._source.epoch
         self._columns.clear()
-        names = [Labels({METRIC_NAME: name, **self._labels}) for name in _REPORT]
+        names = [Labels({METRIC_NAME: name, **self._target}) for name in _REPORT]
         self._report = self._resolve(dict(enumerate(names)))
 
     def _columns_of(self, layout: PageLayout) -> _Columns:
         columns = self._columns.get(layout)
         if columns is None:
             wanted = (i for i, name in enumerate(layout.names) if self._wanted(name))
-            columns = self._resolve({i: self._merged(layout.labels(i)) for i in wanted})
+            columns = self._resolve({i: self._merged(layout.series(i)) for i in wanted})
             self._columns[layout] = columns
             self._describe(layout.metadata)
         return columns
@@ -127,28 +127,28 @@ class Ingest:
             np.fromiter(found.values(), np.int64, len(found)),
         )
 
-    def _merged(self, exposed: Labels) -> Labels:
-        return merge_labels(exposed, self._labels, honor=self._honor_labels)
+    def _merged(self, exposed: Mapping[str, str]) -> Labels:
+        return merge_labels(exposed, self._target, honor=self._honor_labels)
 
     def _added(self, layout: PageLayout) -> int:
         """How many series the last good page did not have."""
         last, self._last = self._last, layout
         if last is layout:
             return 0
-        before = set() if last is None else {last.key(i) for i in range(len(last))}
-        return sum(layout.key(i) not in before for i in range(len(layout)))
+        return len(layout) if last is None else len(layout.keys() - last.keys())
 
 
-def merge_labels(exposed: Labels, target: Labels, *, honor: bool) -> Labels:
+def merge_labels(exposed: Mapping[str, str], target: Mapping[str, str], *, honor: bool) -> Labels:
     """A series' labels with its target's, conflicts settled as Prometheus settles them.
 
     With `honor` the page wins. Otherwise the target does, and the page's label is
     kept under a name with `exported_` before it, as often as it takes to be unique.
+    None of the page's labels may be empty.
     """
     if honor:
         return Labels({**target, **exposed})
-    conflicts = [name for name in exposed if name in target]
     merged = {**exposed, **target}
+    conflicts = [name for name in target if name in exposed]
     for name in sorted(conflicts, key=len):
         renamed = _EXPORTED + name
         while renamed in merged:

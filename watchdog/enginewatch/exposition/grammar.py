@@ -9,8 +9,9 @@ and a bare name is followed by a blank (Prometheus reads `a+5` as a sample).
 from __future__ import annotations
 
 import re
-from enum import Enum, StrEnum
-from typing import Final, NamedTuple
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final, Literal, NamedTuple
 
 from enginewatch.exposition.errors import PageError, shown
 from enginewatch.exposition.numbers import (
@@ -19,7 +20,7 @@ from enginewatch.exposition.numbers import (
     parse_seconds,
     parse_value,
 )
-from enginewatch.model import METRIC_NAME, Labels, MetricType, Millis
+from enginewatch.model import METRIC_NAME, MetricType, Millis
 
 
 class Dialect(StrEnum):
@@ -27,23 +28,21 @@ class Dialect(StrEnum):
     OPENMETRICS = "OpenMetrics 1.0"
 
 
-class Shape(Enum):
-    """What the last TYPE line said, as far as it changes how labels are read.
+Shape = Literal["", "le", "quantile"]
+"""The label whose value is a number, by what the last TYPE line said: `le` of a histogram,
+`quantile` of a summary, none otherwise. Prometheus 3 rewrites it to one spelling, so that
+`le="1"` and `le="1.0"` are one series."""
 
-    In a histogram `le` is a number and in a summary `quantile` is, and Prometheus 3
-    rewrites both to one spelling, so that `le="1"` and `le="1.0"` are one series.
-    """
-
-    PLAIN = ""
-    HISTOGRAM = "le"
-    SUMMARY = "quantile"
+Pairs = tuple[tuple[str, str], ...]
+"""The labels of a series but its name: sorted, none empty, so that equal sets are equal."""
 
 
 class RawSample(NamedTuple):
     """A sample line taken apart. `prefix` is the line up to its value, blanks included."""
 
     prefix: str
-    labels: Labels
+    name: str
+    pairs: Pairs
     value: float
     at: Millis | None
 
@@ -59,6 +58,12 @@ _NAME: Final = re.compile(r"[ \t]*([a-zA-Z_:][a-zA-Z0-9_:]*)?[ \t]*")
 _LABEL: Final = re.compile(
     rf"[ \t]*([a-zA-Z_][a-zA-Z0-9_]*|{_QUOTED})[ \t]*(?:=[ \t]*({_QUOTED})[ \t]*)?"
 )
+_USUAL: Final = re.compile(
+    r"([a-zA-Z_:][a-zA-Z0-9_:]*)"
+    r'\{((?:[a-zA-Z_][a-zA-Z0-9_]*="[^"\\]*",?)+)\} ([^ \t{#][^ \t{]*)'
+)
+"""A sample as every client library writes it: no escapes, no blanks, no timestamp."""
+_PAIR: Final = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="([^"\\]*)"')
 _BLANKS: Final = re.compile(r"[ \t]*")
 _VALUE: Final = re.compile(r"[ \t]*([^{ \t#][^{ \t]*)[ \t]*")
 _TIME: Final = re.compile(r"([^ \t#][^ \t]*)[ \t]*")
@@ -102,27 +107,37 @@ def parse_type(text: str, dialect: Dialect) -> MetricType:
 
 def shape_of(kind: MetricType) -> Shape:
     if kind is MetricType.HISTOGRAM:
-        return Shape.HISTOGRAM
-    return Shape.SUMMARY if kind is MetricType.SUMMARY else Shape.PLAIN
+        return "le"
+    return "quantile" if kind is MetricType.SUMMARY else ""
 
 
 def parse_comment(line: str, dialect: Dialect) -> Comment | None:
     """HELP, TYPE or (in OpenMetrics) UNIT; None for any other comment. Raises PageError."""
-    keyword = _KEYWORD.match(line)
-    if keyword is None or (keyword[1] == "UNIT" and dialect is Dialect.TEXT):
-        return None
     found = _COMMENT.fullmatch(line)
     if found is None:
+        keyword = _KEYWORD.match(line)
+        if keyword is None or (keyword[1] == "UNIT" and dialect is Dialect.TEXT):
+            return None
         raise PageError(
             f"{keyword[1]} is not followed by a metric name: {shown(line[keyword.end() :])}"
         )
-    _, name, text = found.groups(default="")
-    return Comment(keyword[1], _unquote(name) if name.startswith('"') else name, text)
+    word, name, text = found.groups(default="")
+    if word == "UNIT" and dialect is Dialect.TEXT:
+        return None
+    return Comment(word, _unquote(name) if name.startswith('"') else name, text)
 
 
 def parse_sample(line: str, shape: Shape, dialect: Dialect) -> RawSample:
     """A sample line. Raises PageError without a place, which the caller knows."""
-    labels, end = _series(line, shape)
+    usual = _USUAL.fullmatch(line)
+    if usual is not None:
+        labels = _PAIR.findall(usual[2])
+        given = dict(labels)
+        # What is wrong with these names, the long way says.
+        if len(given) == len(labels) and METRIC_NAME not in given:
+            pairs = _canonical(given, shape)
+            return RawSample(line[: usual.start(3)], usual[1], pairs, parse_value(usual[3]), None)
+    name, pairs, end = _series(line, shape)
     found = _VALUE.match(line, end)
     if found is None:
         raise PageError(
@@ -134,16 +149,17 @@ def parse_sample(line: str, shape: Shape, dialect: Dialect) -> RawSample:
         if dialect is Dialect.TEXT or line[rest] != "#":
             raise PageError(f"unexpected {shown(line[rest:])} after the sample")
         _exemplar(line, rest + 1)
-    return RawSample(line[: found.start(1)], labels, value, at)
+    return RawSample(line[: found.start(1)], name, pairs, value, at)
 
 
-def parse_prefix(prefix: str, shape: Shape) -> Labels:
+def parse_prefix(prefix: str, shape: Shape) -> tuple[str, Pairs]:
     """The series that a RawSample's `prefix` spells."""
-    return _series(prefix, shape)[0]
+    name, pairs, _ = _series(prefix, shape)
+    return name, pairs
 
 
-def _series(line: str, shape: Shape) -> tuple[Labels, int]:
-    """The labels a line starts with, and where they end."""
+def _series(line: str, shape: Shape) -> tuple[str, Pairs, int]:
+    """The series a line starts with, and where it ends."""
     found = _NAME.match(line)
     assert found is not None
     name, end = found[1] or "", found.end()
@@ -152,15 +168,17 @@ def _series(line: str, shape: Shape) -> tuple[Labels, int]:
             raise PageError(f"a metric name is expected, found {shown(line.strip())}")
         if end == found.end(1) < len(line):
             raise PageError(f"{shown(line[end])} can't stand in the metric name {shown(line)}")
-        return Labels({METRIC_NAME: name}), end
-    pairs, name, end = _braces(line, end, name)
+        return name, (), end
+    given, name, end = _braces(line, end, name)
     if not name:
         raise PageError(f"no metric name in {shown(line[:end].strip())}")
-    number = shape.value
-    if number and number in pairs:
-        pairs[number] = _as_float_label(pairs[number])
-    pairs[METRIC_NAME] = name
-    return Labels(pairs), end
+    return name, _canonical(given, shape), end
+
+
+def _canonical(given: dict[str, str], shape: Shape) -> Pairs:
+    if shape and shape in given:
+        given[shape] = _as_float_label(given[shape])
+    return tuple(sorted(pair for pair in given.items() if pair[1]))
 
 
 def _braces(line: str, start: int, name: str) -> tuple[dict[str, str], str, int]:
@@ -223,6 +241,16 @@ def _unquote(quoted: str) -> str:
 
 
 def _as_float_label(text: str) -> str:
+    # The same few bounds come again on every page; what is long is no bound.
+    return _remembered_float_label(text) if len(text) < 32 else _float_label(text)
+
+
+@lru_cache(4096)
+def _remembered_float_label(text: str) -> str:
+    return _float_label(text)
+
+
+def _float_label(text: str) -> str:
     try:
         return openmetrics_float(parse_value(text))
     except PageError:

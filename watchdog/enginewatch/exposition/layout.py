@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping
 from itertools import compress
 from typing import Final
@@ -12,9 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from enginewatch.exposition.grammar import Shape, parse_prefix
-from enginewatch.exposition.limits import Limits
 from enginewatch.exposition.numbers import FloatArray, parse_values
-from enginewatch.model import Labels, Metadata
+from enginewatch.exposition.table import SeriesTable, Written
+from enginewatch.model import METRIC_NAME, Metadata
+
+Row = tuple[int, Written, Shape]
+"""A sample: the index of its line, the series, and what its labels were read by."""
 
 
 class PageLayout:
@@ -35,6 +37,7 @@ class PageLayout:
         "_prefixes",
         "_shapes",
         "_slack",
+        "_table",
         "duplicates",
         "metadata",
         "names",
@@ -45,35 +48,36 @@ class PageLayout:
         self,
         lines: list[str],
         *,
-        samples: list[tuple[int, str, Shape]],
-        names: list[str],
+        rows: list[Row],
         kept: list[int],
         metadata: Mapping[str, Metadata],
-        limits: Limits,
+        table: SeriesTable,
     ):
-        """`samples`: (line index, line up to the value, shape) of each sample line, in order;
-        `names` their metric names; `kept` the indexes of those that are no duplicates."""
+        """`rows` are the samples in order, `kept` the indexes of those that are no duplicates."""
         is_sample = bytearray(len(lines))
-        for index, _, _ in samples:
+        for index, _, _ in rows:
             is_sample[index] = 1
         self._is_sample: Final = bytes(is_sample)
         self._is_comment: Final = bytes(1 - flag for flag in is_sample)
         self._comments: Final = list(compress(lines, self._is_comment))
-        self._prefixes: Final = tuple(prefix for _, prefix, _ in samples)
-        self._shapes: Final = tuple(shape for _, _, shape in samples)
+        self._prefixes: Final = tuple([series.prefix for _, series, _ in rows])
+        self._shapes: Final = tuple([shape for _, _, shape in rows])
         self._kept: Final[NDArray[np.intp] | None] = (
-            None if len(kept) == len(samples) else np.array(kept, dtype=np.intp)
+            None if len(kept) == len(rows) else np.array(kept, dtype=np.intp)
         )
         self._constant: Final = (
             max(0, len(lines) - 1) + sum(map(len, self._comments)) + sum(map(len, self._prefixes))
         )
         longest = max(map(len, self._prefixes), default=0)
-        self._slack: Final = limits.line_length - longest if limits.line_length else math.inf
-        self.samples: Final = len(samples)
+        self._slack: Final = (
+            table.limits.line_length - longest if table.limits.line_length else math.inf
+        )
+        self._table: Final = table
+        self.samples: Final = len(rows)
         """Sample lines on the page, duplicates included."""
-        self.duplicates: Final = len(samples) - len(kept)
+        self.duplicates: Final = len(rows) - len(kept)
         self.metadata: Final = metadata
-        self.names: Final = tuple(sys.intern(names[index]) for index in kept)
+        self.names: Final = tuple([rows[index][1].name for index in kept])
         """The metric name of each series."""
 
     def __len__(self) -> int:
@@ -85,10 +89,16 @@ class PageLayout:
         place = index if self._kept is None else int(self._kept[index])
         return self._shapes[place], self._prefixes[place]
 
-    def labels(self, index: int) -> Labels:
+    def keys(self) -> set[tuple[Shape, str]]:
+        """How all series are written."""
+        return set(zip(self._shapes, self._prefixes, strict=True))
+
+    def series(self, index: int) -> dict[str, str]:
         """The labels of a series as the page gives them, `__name__` included."""
         shape, prefix = self.key(index)
-        return parse_prefix(prefix, shape)
+        known = self._table.get(shape, prefix)
+        name, pairs = parse_prefix(prefix, shape) if known is None else known[1:]
+        return {METRIC_NAME: name, **dict(pairs)}
 
     def read(self, lines: list[str], size: int) -> FloatArray | None:
         """The values of a page, one for each series, if it has this layout; else None.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from enginewatch.exposition.errors import PageError, shown
+from enginewatch.model import METRIC_NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,31 +39,39 @@ class Limits:
         if 0 < self.lines < count:
             raise _exceeded("line_limit", self.lines, f"the page has {count} lines")
 
-    def check_line(self, line: str) -> None:
-        if 0 < self.line_length < len(line):
-            raise _exceeded(
-                "line_length_limit", self.line_length, f"a line of {len(line)} characters"
-            )
+    def check_line(self, length: int) -> None:
+        if 0 < self.line_length < length:
+            raise _exceeded("line_length_limit", self.line_length, f"a line of {length} characters")
 
     def check_samples(self, count: int) -> None:
         if 0 < self.samples < count:
             raise _exceeded("sample_limit", self.samples, "the page has more samples")
 
-    def check_labels(self, series: Mapping[str, str]) -> None:
-        if 0 < self.labels < len(series):
-            raise _exceeded("label_limit", self.labels, f"a series with {len(series)} labels")
-        for name, value in series.items():
-            if 0 < self.label_name_length < len(name):
+    @property
+    def harmless(self) -> int:
+        """A series written in no more characters than this is within all limits on labels.
+
+        Five are the least that a label takes: `a="b"`.
+        """
+        bounds = (self.labels * 5, self.label_name_length, self.label_value_length)
+        return min((bound for bound in bounds if bound > 0), default=sys.maxsize)
+
+    def check_labels(self, name: str, pairs: Sequence[tuple[str, str]]) -> None:
+        count = len(pairs) + 1
+        if 0 < self.labels < count:
+            raise _exceeded("label_limit", self.labels, f"a series with {count} labels")
+        for label, value in ((METRIC_NAME, name), *pairs):
+            if 0 < self.label_name_length < len(label):
                 raise _exceeded(
                     "label_name_length_limit",
                     self.label_name_length,
-                    f"label name {shown(name)} has {len(name)} characters",
+                    f"label name {shown(label)} has {len(label)} characters",
                 )
             if 0 < self.label_value_length < len(value):
                 raise _exceeded(
                     "label_value_length_limit",
                     self.label_value_length,
-                    f"the value of label {shown(name)} has {len(value)} characters",
+                    f"the value of label {shown(label)} has {len(value)} characters",
                 )
 
 

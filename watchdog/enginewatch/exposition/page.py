@@ -11,6 +11,7 @@ import numpy as np
 from enginewatch.exposition.errors import PageError, shown
 from enginewatch.exposition.grammar import (
     Dialect,
+    Pairs,
     Shape,
     parse_comment,
     parse_sample,
@@ -18,7 +19,7 @@ from enginewatch.exposition.grammar import (
     shape_of,
     unescape_help,
 )
-from enginewatch.exposition.layout import PageLayout
+from enginewatch.exposition.layout import PageLayout, Row
 from enginewatch.exposition.limits import Limits
 from enginewatch.exposition.negotiate import decode, dialect_of
 from enginewatch.exposition.numbers import FloatArray, parse_value
@@ -63,7 +64,7 @@ def parse_page(body: bytes | str, content_type: str = "", limits: Limits | None 
     dialect = dialect_of(text, content_type)
     layout, values, times = read_strictly(text.split("\n"), dialect, SeriesTable(limits))
     samples = tuple(
-        Sample(layout.labels(index), float(values[index]), times[index] if times else None)
+        Sample(Labels(layout.series(index)), float(values[index]), times[index] if times else None)
         for index in range(len(layout))
     )
     return Page(samples, layout.metadata, layout.duplicates)
@@ -72,6 +73,7 @@ def parse_page(body: bytes | str, content_type: str = "", limits: Limits | None 
 def read_strictly(lines: list[str], dialect: Dialect, table: SeriesTable) -> Reading:
     """A page, split at newlines, as a new layout and its values. Raises PageError."""
     table.limits.check_lines(_count(lines))
+    _check_lengths(lines, table.limits)
     build = _Builder(dialect, table)
     number = 0
     try:
@@ -88,59 +90,94 @@ def _count(lines: list[str]) -> int:
     return len(lines) - (not lines[-1])
 
 
+def _check_lengths(lines: list[str], limits: Limits) -> None:
+    longest = max(map(len, lines))
+    try:
+        limits.check_line(longest)
+    except PageError as failure:
+        number = next(n for n, line in enumerate(lines, 1) if len(line) == longest)
+        raise failure.on_line(number) from None
+
+
 class _Builder:
     """What has been read of a page so far."""
 
     def __init__(self, dialect: Dialect, table: SeriesTable):
         self._dialect: Final = dialect
+        self._most: Final = table.limits.samples or None
         self._table: Final = table
-        self._shape = Shape.PLAIN
+        self._shape: Shape = ""
         self._ended = False
-        self._samples: list[tuple[int, str, Shape]] = []
-        self._names: list[str] = []
+        self._bare_names: set[str] = set()
+        self._labels: dict[tuple[Shape, str], Pairs] = {}
+        self._rows: list[Row] = []
         self._values: list[float] = []
         self._times: dict[int, Millis] = {}
-        self._first: dict[Labels, int] = {}
+        self._first: dict[tuple[str, Pairs], int] = {}
         self._metadata: dict[str, Metadata] = {}
 
     def add(self, index: int, line: str) -> None:
         """Take the next line. Raises PageError without a place."""
-        self._table.limits.check_line(line)
-        if self._usual(index, line):
+        start = line[:1]
+        if start != "#" and self._usual(index, line):
             return
-        start = line.lstrip(" \t")
-        if start.startswith("#"):
+        if start in {" ", "\t"}:
+            start = line.lstrip(" \t")[:1]
+        if start == "#":
             self._comment(line)
         elif start:
-            prefix, labels, value, at = parse_sample(line, self._shape, self._dialect)
-            self._sample(index, self._table.add(self._shape, prefix, labels), value, at)
+            prefix, name, pairs, value, at = parse_sample(line, self._shape, self._dialect)
+            series = self._table.add(self._shape, prefix, name, pairs)
+            self._learn(series)
+            self._sample(index, series, value, at)
 
     def _usual(self, index: int, line: str) -> bool:
-        """Take a line that is `series value`, of a series seen before on any page.
+        """Take a line that is `series value`, of which all but the value was seen before.
 
-        A text that the table knows is a whole series, so the last blank can't be one
-        inside a quoted label. What is wrong with a value is left to the strict parser.
+        What is wrong with a value is left to the strict parser.
         """
         cut = line.rfind(" ") + 1
-        known = self._table.get(self._shape, line[:cut]) if cut else None
-        if known is None:
+        series = self._known(line[:cut]) if cut else None
+        if series is None:
             return False
         try:
             value = parse_value(line[cut:])
         except PageError:
             return False
-        self._sample(index, known, value, None)
+        self._sample(index, series, value, None)
         return True
+
+    def _known(self, prefix: str) -> Written | None:
+        """The series that this text spells, from what pages had before.
+
+        A text that the table knows is a whole series, so the blank that it ends with
+        is not one inside a quoted label. And a name and a text between braces that
+        were each read on this page are good together: engines repeat both a lot.
+        """
+        series = self._table.get(self._shape, prefix)
+        if series is None and prefix.endswith("} "):
+            name, _, labels = prefix[:-2].partition("{")
+            pairs = self._labels.get((self._shape, labels))
+            if pairs is not None and name in self._bare_names:
+                series = self._table.add(self._shape, prefix, name, pairs)
+        return series
+
+    def _learn(self, series: Written) -> None:
+        """Remember the parts of a series for others on this page, if its text has them apart."""
+        prefix, name, pairs = series
+        if prefix.startswith(f"{name}{{") and prefix.endswith("} "):
+            self._bare_names.add(name)
+            self._labels[self._shape, prefix[len(name) + 1 : -2]] = pairs
 
     def _sample(self, index: int, series: Written, value: float, at: Millis | None) -> None:
         if self._ended:
             raise PageError(f"a sample after {_EOF}")
-        place = len(self._samples)
-        self._table.limits.check_samples(place + 1)
-        self._samples.append((index, series.prefix, self._shape))
-        self._names.append(series.labels.name)
+        place = len(self._values)
+        if place == self._most:
+            self._table.limits.check_samples(place + 1)
+        self._rows.append((index, series, self._shape))
         self._values.append(value)
-        self._first.setdefault(series.labels, place)
+        self._first.setdefault(series[1:], place)
         if at is not None:
             self._times[place] = at
 
@@ -181,11 +218,10 @@ class _Builder:
         kept = list(self._first.values())
         layout = PageLayout(
             lines,
-            samples=self._samples,
-            names=self._names,
+            rows=self._rows,
             kept=kept,
             metadata=self._metadata,
-            limits=self._table.limits,
+            table=self._table,
         )
         values = np.array(self._values, dtype=np.float64)
         times = tuple(self._times.get(place) for place in kept) if self._times else None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Final, NamedTuple
 
-from enginewatch.exposition.grammar import Shape
+from enginewatch.exposition.grammar import Pairs, Shape
 from enginewatch.exposition.limits import Limits
-from enginewatch.model import Labels
 
 _GENERATION: Final = 4 * 1024 * 1024
 """Characters of series text in one generation: some 40,000 series of a vLLM page."""
@@ -16,7 +16,8 @@ class Written(NamedTuple):
     """A series that passed the strict parser. `prefix` is the one copy of its text that is kept."""
 
     prefix: str
-    labels: Labels
+    name: str
+    pairs: Pairs
 
 
 class SeriesTable:
@@ -29,13 +30,14 @@ class SeriesTable:
     layout does not depend on this table.
     """
 
-    __slots__ = ("_old", "_size", "_young", "limits")
+    __slots__ = ("_harmless", "_old", "_size", "_young", "limits")
 
     def __init__(self, limits: Limits):
         self.limits: Final = limits
         self._young: dict[tuple[Shape, str], Written] = {}
         self._old: dict[tuple[Shape, str], Written] = {}
         self._size = 0
+        self._harmless: Final = limits.harmless
 
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
@@ -49,10 +51,11 @@ class SeriesTable:
                 self._put(key, found)
         return found
 
-    def add(self, shape: Shape, prefix: str, labels: Labels) -> Written:
+    def add(self, shape: Shape, prefix: str, name: str, pairs: Pairs) -> Written:
         """Remember a series. Raises PageError when it exceeds a limit."""
-        self.limits.check_labels(labels)
-        written = Written(prefix, labels)
+        if len(prefix) > self._harmless:
+            self.limits.check_labels(name, pairs)
+        written = Written(prefix, sys.intern(name), pairs)
         self._put((shape, prefix), written)
         return written
 
