@@ -1,17 +1,22 @@
 """The configuration file: what is watched, how it is judged, and who is told."""
 
 from enginewatch.config.errors import ConfigError, ConfigFileError
-from enginewatch.config.http import Authorization, BasicAuth, HttpConfig, TlsConfig
+from enginewatch.config.heartbeat import HeartbeatConfig
+from enginewatch.config.http import Authorization, BasicAuth, HttpConfig, SecretUrl, TlsConfig
 from enginewatch.config.load import load_config, parse_config, validated
+from enginewatch.config.matchers import parse_matchers
 from enginewatch.config.presets import PRESETS, Preset
 from enginewatch.config.receivers import ConsoleConfig, ReceiverConfig, WebhookConfig
 from enginewatch.config.root import SHIPPED, Config, GlobalConfig, StorageConfig, WebConfig
+from enginewatch.config.routing import GROUP_BY_ALL, InhibitRuleConfig, RouteConfig
 from enginewatch.config.scrape import FileSdConfig, ScrapeConfig, StaticConfig, address_problem
 from enginewatch.config.section import matching, read_text
+from enginewatch.config.timeintervals import Span, TimeInterval, TimePeriod, TimeRange
 from enginewatch.config.tree import read_yaml
 from enginewatch.config.urls import config_for_urls
 
 __all__ = [
+    "GROUP_BY_ALL",
     "PRESETS",
     "SHIPPED",
     "Authorization",
@@ -22,12 +27,20 @@ __all__ = [
     "ConsoleConfig",
     "FileSdConfig",
     "GlobalConfig",
+    "HeartbeatConfig",
     "HttpConfig",
+    "InhibitRuleConfig",
     "Preset",
     "ReceiverConfig",
+    "RouteConfig",
     "ScrapeConfig",
+    "SecretUrl",
+    "Span",
     "StaticConfig",
     "StorageConfig",
+    "TimeInterval",
+    "TimePeriod",
+    "TimeRange",
     "TlsConfig",
     "WebConfig",
     "WebhookConfig",
@@ -36,6 +49,7 @@ __all__ = [
     "load_config",
     "matching",
     "parse_config",
+    "parse_matchers",
     "read_text",
     "read_yaml",
     "validated",

@@ -9,7 +9,14 @@ from typing import ClassVar, Self
 from pydantic import SecretStr, model_validator
 
 from enginewatch.config.errors import ConfigError
-from enginewatch.config.section import ConfigPath, Section, fault, one_of, read_secret
+from enginewatch.config.section import (
+    ConfigPath,
+    Section,
+    check_url,
+    fault,
+    one_of,
+    read_secret,
+)
 
 
 class Authorization(Section):
@@ -134,6 +141,34 @@ class HttpConfig(Section):
         """The Authorization header to send now, if any. Raises ConfigError."""
         chosen = self.authorization or self.basic_auth
         return chosen.header() if chosen else None
+
+
+class SecretUrl(Section):
+    """A URL that counts as a secret: providers tell their customers apart by it."""
+
+    url: SecretStr | None = None
+    url_file: ConfigPath | None = None
+    url_env: str | None = None
+
+    @model_validator(mode="after")
+    def _one_url(self) -> Self:
+        one_of(self, "url", "url_file", "url_env")
+        if self.url is not None:
+            check_url(self.url.get_secret_value())
+        elif self.url_file is None and self.url_env is None:
+            raise fault("no URL", "give url, url_file or url_env")
+        return self
+
+    def read_url(self) -> str:
+        """What it is now. Raises ConfigError, without the URL in it."""
+        url = read_secret(self.url, self.url_file, self.url_env) or ""
+        if not url.startswith(("http://", "https://")):
+            raise ConfigError(
+                "not a URL",
+                where=str(self.url_file or f"${self.url_env}"),
+                hint="http://… or https://…",
+            )
+        return url
 
 
 def _unusable(key: str, file: str, failure: OSError) -> ConfigError:

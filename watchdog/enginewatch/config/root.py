@@ -9,7 +9,9 @@ from typing import ClassVar, Final, Self
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 
 from enginewatch.config.errors import ConfigError
+from enginewatch.config.heartbeat import HeartbeatConfig
 from enginewatch.config.receivers import ReceiverConfig
+from enginewatch.config.routing import InhibitRuleConfig, RouteConfig, check_routes
 from enginewatch.config.scrape import ScrapeConfig
 from enginewatch.config.section import (
     ConfigPath,
@@ -22,13 +24,14 @@ from enginewatch.config.section import (
     one_of,
     read_secret,
 )
+from enginewatch.config.timeintervals import TimeInterval
 from enginewatch.model import Millis
 
 SHIPPED: Final = "shipped"
 """The entry of `rule_files` that stands for the rules in the package."""
 
 _DEFAULT_TIMEOUT: Final[Millis] = 4_000
-_ALERTING: Final = "alerts go to receivers directly: use receivers with webhook_configs"
+_ALERTING: Final = "alerts go to receivers directly: use receivers and route"
 
 
 class GlobalConfig(Section):
@@ -96,13 +99,20 @@ class Config(Section):
     rule_files: tuple[str, ...] = (SHIPPED,)
     """Paths and globs; `shipped` stands for the rules that come with the program."""
     receivers: tuple[ReceiverConfig, ...] = ()
+    route: RouteConfig | None = None
+    """Every alert goes to every receiver, if not given."""
+    inhibit_rules: tuple[InhibitRuleConfig | None, ...] = (None,)
+    """None, which is written `shipped`, stands for those that come with the program."""
+    time_intervals: tuple[TimeInterval, ...] = ()
+    mute_time_intervals: tuple[TimeInterval, ...] = ()
+    """Alertmanager's former name for `time_intervals`; both may be given."""
+    heartbeat: HeartbeatConfig | None = None
     storage: StorageConfig = Field(default_factory=dict, validate_default=True)
     web: WebConfig = WebConfig()
 
     elsewhere: ClassVar = {
         "alerting": _ALERTING,
-        "route": "every alert goes to every receiver so far",
-        "inhibit_rules": "inhibition is not supported yet",
+        "templates": "what receivers say is not templated; rules' annotations are",
         "remote_write": "samples are not sent on; let Prometheus scrape the engines too",
         "remote_read": "rules are evaluated over the targets' own samples",
         "scrape_config_files": "write all jobs into scrape_configs",
@@ -114,8 +124,22 @@ class Config(Section):
         base = Path((info.context or {}).get("base", Path()))
         return tuple(entry if entry == SHIPPED else str(base / entry) for entry in value)
 
+    @field_validator("inhibit_rules", mode="before")
+    @classmethod
+    def _shipped_among_them(cls, value: object) -> object:
+        if not isinstance(value, list):
+            return value
+        for index, entry in enumerate(value):
+            if entry is None or (isinstance(entry, str) and entry != SHIPPED):
+                raise fault("not an inhibition", f"a mapping, or {SHIPPED}", (index,))
+        return [None if entry == SHIPPED else entry for entry in value]
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        times = [each.name for each in self.time_intervals]
+        _unique("time_intervals", "name", times)
+        _unique("mute_time_intervals", "name", [e.name for e in self.mute_time_intervals], times)
+        check_routes(self.route, {each.name for each in self.receivers}, self.all_time_intervals)
         _unique("scrape_configs", "job_name", [job.job_name for job in self.scrape_configs])
         _unique("receivers", "name", [receiver.name for receiver in self.receivers])
         interval = self.global_.scrape_interval
@@ -126,6 +150,10 @@ class Config(Section):
                 at = ("scrape_configs", index, "scrape_timeout")
                 raise fault("longer than the scrape_interval of the job", at=at)
         return self
+
+    @property
+    def all_time_intervals(self) -> tuple[TimeInterval, ...]:
+        return (*self.time_intervals, *self.mute_time_intervals)
 
     def interval(self, job: ScrapeConfig) -> Millis:
         return job.scrape_interval or self.global_.scrape_interval
@@ -149,7 +177,7 @@ class Config(Section):
         return tuple(found)
 
 
-def _unique(section: str, key: str, names: Sequence[str]) -> None:
+def _unique(section: str, key: str, names: Sequence[str], taken: Sequence[str] = ()) -> None:
     for index, name in enumerate(names):
-        if name in names[:index]:
+        if name in taken or name in names[:index]:
             raise fault(f"{name!r} is given twice", at=(section, index, key))
