@@ -62,7 +62,7 @@ def parse_page(body: bytes | str, content_type: str = "", limits: Limits | None 
     limits.check_body(len(raw))
     text = decode(raw)
     dialect = dialect_of(text, content_type)
-    layout, values, times = read_strictly(text.split("\n"), dialect, SeriesTable(limits))
+    layout, values, times = read_strictly(split(text, limits), dialect, SeriesTable(limits))
     samples = tuple(
         Sample(Labels(layout.series(index)), float(values[index]), times[index] if times else None)
         for index in range(len(layout))
@@ -70,9 +70,15 @@ def parse_page(body: bytes | str, content_type: str = "", limits: Limits | None 
     return Page(samples, layout.metadata, layout.duplicates)
 
 
+def split(text: str, limits: Limits) -> list[str]:
+    """The lines of a page, with an empty one after the last newline. Raises PageError."""
+    # Counted first: a page of nothing but newlines would take ten times its size as a list.
+    limits.check_lines(text.count("\n") + (not text.endswith("\n")))
+    return text.split("\n")
+
+
 def read_strictly(lines: list[str], dialect: Dialect, table: SeriesTable) -> Reading:
     """A page, split at newlines, as a new layout and its values. Raises PageError."""
-    table.limits.check_lines(_count(lines))
     _check_lengths(lines, table.limits)
     build = _Builder(dialect, table)
     number = 0

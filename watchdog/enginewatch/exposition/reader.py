@@ -9,7 +9,7 @@ from enginewatch.exposition.grammar import Dialect
 from enginewatch.exposition.layout import PageLayout
 from enginewatch.exposition.limits import Limits
 from enginewatch.exposition.negotiate import decode, dialect_of
-from enginewatch.exposition.page import Reading, read_strictly
+from enginewatch.exposition.page import Reading, read_strictly, split
 from enginewatch.exposition.table import SeriesTable
 
 _REMEMBERED: Final = 4
@@ -58,7 +58,7 @@ class PageReader:
         self._cache.limits.check_body(len(body))
         text = decode(body)
         dialect = dialect_of(text, content_type)
-        lines = text.split("\n")
+        lines = split(text, self._cache.limits)
         for place, (remembered, layout) in enumerate(self._layouts):
             if remembered is dialect:
                 values = layout.read(lines, len(text))
