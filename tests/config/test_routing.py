@@ -37,7 +37,7 @@ time_intervals:
         location: Europe/Berlin
 mute_time_intervals: [{name: old}]
 heartbeat: {url: "https://hc.example/secret", interval: 30s}
-""".replace('{deployment!="dev",team="x"}', '\'{deployment!="dev",team="x"}\'')
+"""
 
 
 def test_all_of_it_is_read() -> None:
