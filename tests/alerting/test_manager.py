@@ -315,6 +315,23 @@ def test_a_reload_goes_on_where_it_was() -> None:
     assert result.missed == 0
 
 
+def test_a_changed_annotation_is_told_after_a_reload() -> None:
+    def rule(text: str) -> str:
+        return ALERT.replace(
+            "{{ $labels.instance }} at {{ $value }}", f"{text} {{{{ $labels.job }}}}"
+        )
+
+    world = World(rule("old"), watching=False)
+    for text in ("old", "new"):
+        world.write("x", {("x", A): 6.0})
+        before, world.manager = world.manager, world.manage(rule(text))
+        world.manager.inherit(before, world.now)
+        world.evaluate()
+        (alert,) = world.manager.alerts()
+        assert alert.annotations["summary"].split()[0] == text
+        world.now += INTERVAL
+
+
 def test_a_firing_alert_whose_rule_is_removed_is_resolved() -> None:
     world = World(ALERT.replace("30s", "0s"), watching=False)
     world.write("x", {("x", A): 6.0})

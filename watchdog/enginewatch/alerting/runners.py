@@ -177,6 +177,8 @@ class AlertingRunner:
     source: Writes
     limit: int = 0
     alerts: Alerts = field(default_factory=dict)
+    # What this rule itself wrote last; an alert taken over was annotated by an older rule.
+    _told: Mapping[Labels, Mapping[str, str]] = field(default_factory=dict)
     _refs: dict[Labels, int | None] = field(default_factory=dict)
     _epoch: int = -1
 
@@ -224,17 +226,18 @@ class AlertingRunner:
             labels = Labels({**nameless, **own, ALERTNAME: self.rule.name})
             if labels in active:
                 raise RuleError(f"two series give the same alert: {labels!r}")
-            before = self.alerts.get(labels)
-            told = before.alert.annotations if before and _is_active(before) else {}
+            told = self._told.get(labels, {})
             notes = {
                 name: told[name] if name in told and name in self._lasting else expand(template)
                 for name, template in self.rule.annotations.items()
             }
             sources = NO_SOURCES
             if moment.view is not None:
+                before = self.alerts.get(labels)
                 noted = before.sources if before else NO_SOURCES
                 sources = moment.view.sources(self.rule, nameless, noted)
             active[labels] = Seen(value, notes, sources)
+        self._told = {labels: seen.annotations for labels, seen in active.items()}
         return active
 
     @cached_property
