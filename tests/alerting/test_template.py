@@ -149,6 +149,11 @@ def test_the_external_url_in_all_its_forms() -> None:
     assert expand(text, external_url=url) == f"{url} /watch {url} {url}"
 
 
+def test_an_external_url_that_is_none_is_text_too() -> None:
+    shown = expand("{{ pathPrefix }}", external_url="http://[")
+    assert shown.startswith("<error expanding template: 1:4: error calling pathPrefix: ")
+
+
 HOSTILE = "{{ query `x` }} %s <script> *bold* \u202e \x00 $labels.job"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from enginewatch.alerting.errors import TemplateError
 from enginewatch.alerting.template import gofmt
@@ -95,7 +95,7 @@ class Template:
         functions: dict[str, Callable[..., Value]] = {
             "query": ask,
             "externalURL": lambda: external_url,
-            "pathPrefix": lambda: urlsplit(external_url).path,
+            "pathPrefix": lambda: _path(external_url),
         }
         try:
             return Expansion(data, functions).run(self.block, data)
@@ -124,6 +124,13 @@ class Template:
 
 def _labels(given: Mapping[str, str]) -> Labels:
     return given if isinstance(given, Labels) else Labels(given)
+
+
+def _path(url: str) -> str:
+    try:
+        return unquote(urlsplit(url).path)
+    except ValueError as failure:
+        raise GoError(f"the external URL: {failure}") from None
 
 
 def _literal_text(expr: Expr) -> str | None:
