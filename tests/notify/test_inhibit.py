@@ -1,0 +1,171 @@
+"""One incident, one page: what explains what, and what is never muted."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from enginewatch.config import InhibitRuleConfig, parse_config, parse_matchers
+from enginewatch.model import Labels, MatchOp, matches_all
+from enginewatch.notify.inhibit import Inhibitor, InhibitRule, inhibit_rules, shipped_rules
+from enginewatch.rulepack import rule_files, rules_path
+
+DEAD = Labels(alertname="EngineDown", verdict="engine_dead", severity="page", deployment="d")
+SLOW = Labels(verdict="prefill_starvation", severity="page", deployment="d", instance="b")
+
+
+def rule(source: str, target: str, *equal: str) -> InhibitRule:
+    return InhibitRule(parse_matchers(source), parse_matchers(target), equal)
+
+
+def shipped() -> Inhibitor:
+    return Inhibitor(inhibit_rules(parse_config("", Path("e.yml"))))
+
+
+def test_a_source_mutes_its_target_while_it_fires() -> None:
+    inhibitor = Inhibitor([rule('a="s"', 'a="t"', "d")])
+    target, source = Labels(a="t", d="x"), Labels(a="s", d="x", more="y")
+    assert inhibitor.inhibited_by(target) == ()
+    inhibitor.fires(source)
+    assert inhibitor.inhibited_by(target) == (source,)
+    assert inhibitor.inhibited_by(Labels(a="t", d="other")) == ()
+    assert inhibitor.inhibited_by(Labels(a="u", d="x")) == ()
+    inhibitor.ends(source)
+    assert inhibitor.inhibited_by(target) == ()
+
+
+def test_labels_missing_on_both_sides_are_equal() -> None:
+    inhibitor = Inhibitor([rule('a="s"', 'a="t"', "d", "e")])
+    inhibitor.fires(Labels(a="s"))
+    assert inhibitor.inhibited_by(Labels(a="t"))
+    assert not inhibitor.inhibited_by(Labels(a="t", e="x"))
+
+
+def test_what_is_on_both_sides_is_not_muted_by_its_like() -> None:
+    inhibitor = Inhibitor([rule('a=~"s|both"', 'a=~"t|both"')])
+    both = Labels(a="both", n="1")
+    inhibitor.fires(both)
+    inhibitor.fires(Labels(a="both", n="2"))
+    assert inhibitor.inhibited_by(both) == ()
+    assert inhibitor.inhibited_by(Labels(a="t"))
+    inhibitor.fires(Labels(a="s"))
+    assert inhibitor.inhibited_by(both) == (Labels(a="s"),)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_index_answers_as_a_search_of_all_alerts_would(seed: int) -> None:
+    rng = random.Random(seed)
+    pick = lambda: rng.choice(["", "a", "b"])  # noqa: E731
+    rules = [
+        rule(
+            f'x=~"{pick()}|{pick()}"', f'x!="{pick()}"', *rng.sample(["y", "z"], rng.randint(0, 2))
+        )
+        for _ in range(3)
+    ]
+    inhibitor = Inhibitor(rules)
+    firing: list[Labels] = []
+    for _ in range(60):
+        labels = Labels(x=pick(), y=pick(), z=pick())
+        if labels in firing:
+            firing.remove(labels)
+            inhibitor.ends(labels)
+        else:
+            firing.append(labels)
+            inhibitor.fires(labels)
+        target = Labels(x=pick(), y=pick(), z=pick())
+        expected = any(
+            matches_all(target, one.target)
+            and matches_all(source, one.source)
+            and one.key(source) == one.key(target)
+            and not (matches_all(target, one.source) and matches_all(source, one.target))
+            for one in rules
+            for source in firing
+        )
+        assert bool(inhibitor.inhibited_by(target)) is expected
+
+
+# The shipped rules.
+
+
+def test_a_dead_engine_mutes_its_deployments_latency_and_its_own_hangs() -> None:
+    inhibitor = shipped()
+    inhibitor.fires(DEAD.with_(instance="a"))
+    stuck = Labels(verdict="stuck_engine", severity="page", deployment="d", instance="a")
+    assert inhibitor.inhibited_by(SLOW)
+    assert inhibitor.inhibited_by(stuck)
+    assert not inhibitor.inhibited_by(stuck.with_(instance="b"))
+    assert not inhibitor.inhibited_by(SLOW.with_(deployment="other"))
+    assert not inhibitor.inhibited_by(DEAD.with_(instance="b"))
+
+
+def test_a_deployment_that_is_down_is_one_page() -> None:
+    inhibitor = shipped()
+    inhibitor.fires(DEAD.with_(alertname="EngineDeploymentDown"))
+    assert inhibitor.inhibited_by(DEAD.with_(instance="a"))
+    assert not inhibitor.inhibited_by(DEAD.with_(alertname="EngineDeploymentDown"))
+
+
+def test_a_gpu_fault_mutes_what_it_explains_if_it_pages_itself() -> None:
+    inhibitor = shipped()
+    fault = Labels(verdict="gpu_fault", severity="ticket", deployment="d", instance="gpu:9400")
+    inhibitor.fires(fault)
+    assert not inhibitor.inhibited_by(DEAD)
+    inhibitor.fires(fault.with_(severity="page"))
+    assert inhibitor.inhibited_by(DEAD.with_(instance="a"))
+    assert not inhibitor.inhibited_by(Labels(verdict="quality_collapse", deployment="d"))
+
+
+def verdicts() -> list[str]:
+    found = set(re.findall(r"verdict: (\w+)", "".join(p.read_text() for p in rule_files())))
+    named = ["engine_mismatch", "cuda_oom", "collective_hang", "quality_collapse", "gpu_fault"]
+    return sorted({*found, *named})
+
+
+def targets(one: InhibitRuleConfig) -> set[str]:
+    """Verdicts that it may mute. What else it asks for can only make it mute less."""
+    asked = [m for m in one.target_matchers if m.name == "verdict"]
+    return {verdict for verdict in verdicts() if all(m.matches(verdict) for m in asked)}
+
+
+def sources(one: InhibitRuleConfig) -> list[str]:
+    if any(m.name == "alertname" for m in one.source_matchers):
+        return ["EngineDeploymentDown"]
+    asked = [m for m in one.source_matchers if m.name == "verdict"]
+    return [verdict for verdict in verdicts() if all(m.matches(verdict) for m in asked)]
+
+
+def test_no_two_alerts_can_mute_each_other() -> None:
+    mutes: dict[str, set[str]] = {}
+    for one in shipped_rules():
+        for source in sources(one):
+            mutes.setdefault(source, set()).update(targets(one))
+
+    def reach(verdict: str, seen: frozenset[str]) -> None:
+        assert verdict not in seen, f"{verdict} can mute itself by way of {sorted(seen)}"
+        for target in mutes.get(verdict, ()):
+            reach(target, seen | {verdict})
+
+    for verdict in mutes:
+        reach(verdict, frozenset())
+
+
+def test_only_what_pages_mutes() -> None:
+    for one in shipped_rules():
+        asked = {m.name: m.value for m in one.source_matchers if m.op is MatchOp.EQUAL}
+        assert asked.get("severity") == "page" or asked.get("alertname") == "EngineDeploymentDown"
+
+
+@pytest.mark.skipif(not shutil.which("amtool"), reason="apt-get install prometheus-alertmanager")
+def test_alertmanager_takes_them_as_they_are(tmp_path: Path) -> None:
+    text = (rules_path() / "inhibit.yml").read_text()
+    path = tmp_path / "am.yml"
+    path.write_text(f"route: {{receiver: a}}\nreceivers: [{{name: a}}]\n{text}")
+    said = subprocess.run(
+        ["amtool", "check-config", str(path)], capture_output=True, text=True, check=False
+    )
+    assert said.returncode == 0, said.stderr
