@@ -1,4 +1,4 @@
-"""One engine, one webhook, one rule, and everything every 200 ms."""
+"""One engine, one webhook, one rule, and everything every half second."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RULES = {
                 {
                     "alert": "TooHot",
                     "expr": "temperature > 10",
-                    "for": "400ms",
+                    "for": "1s",
                     "labels": {"verdict": "gpu_fault", "severity": "page"},
                     "annotations": {"summary": "{{ $labels.instance }} is at {{ $value }}"},
                 },
@@ -61,7 +61,7 @@ def settings(tmp_path: Path, engine_url: str, hook_url: str) -> dict[str, Any]:
 def settings_in(folder: Path, engine_url: str, hook_url: str) -> dict[str, Any]:
     (folder / "rules.yml").write_text(yaml.safe_dump(RULES))
     return {
-        "global": {"scrape_interval": "200ms", "evaluation_interval": "200ms"},
+        "global": {"scrape_interval": "500ms", "evaluation_interval": "500ms"},
         "scrape_configs": [
             {
                 "job_name": "chat",
