@@ -6,12 +6,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import httpx
+from apscheduler.executors.debug import DebugExecutor
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
+from enginewatch.collect.deadline import LagClock
 from enginewatch.collect.discovery import Discovery
 from enginewatch.collect.http import TlsSettings
 from enginewatch.collect.ingest import Ingest
@@ -28,6 +30,11 @@ _log = logging.getLogger(__name__)
 
 _TICK: Final = 1.0
 """Seconds between looks at the clock and at the target files."""
+
+_FIRST_APART: Final = 5
+"""Milliseconds between the first scrapes of new targets. One is scraped at once, since
+whoever adds it wants to see it; a thousand are not, since each costs that much: a
+connection to make, and a page that was never seen."""
 
 Transports = Callable[[ScrapeTarget], httpx.AsyncBaseTransport]
 
@@ -53,7 +60,10 @@ class ScrapePool:
         self._observers: Final = tuple(observers)
         self._transports: Final = transports
         self._clock: Final = clock
-        self._scheduler: Final = AsyncIOScheduler(timezone=UTC)
+        # A job only starts a task, so it may as well run where the scheduler does.
+        executors = {"default": DebugExecutor()}
+        self._scheduler: Final = AsyncIOScheduler(executors=executors, timezone=UTC)
+        self._lag: Final = LagClock()
         self._loops: Final[dict[Labels, TargetLoop]] = {}
         self._caches: Final[dict[Limits, PageCache]] = {}
         self._tls: Final[dict[TlsConfig, TlsSettings]] = {}
@@ -67,6 +77,7 @@ class ScrapePool:
         # It tells at INFO of each job it starts and ends: twice a scrape.
         logging.getLogger("apscheduler").setLevel(logging.WARNING)
         self._scheduler.start()
+        self._spawn(self._lag.run())
         self._spawn(self._tick())
 
     async def stop(self) -> None:
@@ -90,22 +101,27 @@ class ScrapePool:
         One that is scraped already, in the same way, keeps its schedule, connection
         and cache; one that is not among them any more has its series end.
         """
-        wanted = {one.target.labels: one for one in targets}
-        for labels in [labels for labels in self._loops if labels not in wanted]:
+        wanted = {one.target.labels for one in targets}
+        for labels in self._loops.keys() - wanted:
             self._drop(labels)
             self._head.source(_key(labels)).remove(self._clock())
-        for labels, target in wanted.items():
-            running = self._loops.get(labels)
-            if running is None or running.target != target:
-                if running is not None:
-                    self._drop(labels)
-                self._add(target)
+        changed = [one for one in targets if not self._is_running(one)]
+        for target in changed:
+            if target.target.labels in self._loops:
+                self._drop(target.target.labels)
+            window = min(len(changed) * _FIRST_APART, target.interval)
+            self._add(target, target.offset * window // target.interval)
 
     def states(self) -> list[TargetState]:
         """All targets, in the order of their labels."""
         return [loop.state for _, loop in sorted(self._loops.items())]
 
-    def _add(self, target: ScrapeTarget) -> None:
+    def _is_running(self, target: ScrapeTarget) -> bool:
+        loop = self._loops.get(target.target.labels)
+        return loop is not None and loop.target == target
+
+    def _add(self, target: ScrapeTarget, delay: Millis) -> None:
+        """Begin with a target, after so long."""
         labels, limits = target.target.labels, target.limits
         cache = self._caches.setdefault(limits, PageCache(limits))
         tls = self._tls.setdefault(target.job.tls_config, TlsSettings(target.job.tls_config))
@@ -116,6 +132,7 @@ class ScrapePool:
                 tls,
                 transport=None if self._transports is None else self._transports(target),
                 clock=self._clock,
+                lag=self._lag,
             ),
             Ingest(
                 labels,
@@ -133,6 +150,7 @@ class ScrapePool:
             EveryInterval(target.interval, target.offset),
             args=(loop,),
             id=repr(labels),
+            next_run_time=datetime.now(UTC) + timedelta(milliseconds=delay),
             misfire_grace_time=None,
         )
 
@@ -141,8 +159,7 @@ class ScrapePool:
         self._scheduler.remove_job(repr(labels))
         self._spawn(loop.close())
 
-    async def _begin(self, loop: TargetLoop) -> None:
-        """What the scheduler calls: it only starts the scrape, so that nothing of it waits."""
+    def _begin(self, loop: TargetLoop) -> None:
         self._spawn(loop.run())
 
     async def _tick(self) -> None:

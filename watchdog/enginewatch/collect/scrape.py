@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from typing import Final
@@ -10,6 +9,7 @@ from typing import Final
 import httpx
 
 from enginewatch import __version__
+from enginewatch.collect.deadline import within
 from enginewatch.collect.http import Fetcher, TlsSettings
 from enginewatch.collect.target import ScrapeTarget
 from enginewatch.errors import EnginewatchError
@@ -24,7 +24,11 @@ def wall_clock() -> Millis:
 
 
 class Scraper:
-    """Scrapes one target. `clock` tells Unix milliseconds, `timer` seconds that only go forward."""
+    """Scrapes one target.
+
+    `clock` tells Unix milliseconds, `timer` seconds that only go forward, and `lag`
+    the seconds that this process has been late with everything (see `LagClock`).
+    """
 
     def __init__(
         self,
@@ -34,11 +38,13 @@ class Scraper:
         transport: httpx.AsyncBaseTransport | None = None,
         clock: Callable[[], Millis] = wall_clock,
         timer: Callable[[], float] = time.perf_counter,
+        lag: Callable[[], float] = lambda: 0.0,
     ):
         self._target: Final = target
         self._url: Final = httpx.URL(target.target.url)
         self._clock: Final = clock
         self._timer: Final = timer
+        self._lag: Final = lag
         self._headers: Final = {
             "Accept": ACCEPT,
             "Accept-Encoding": "gzip",
@@ -53,8 +59,8 @@ class Scraper:
         """The page as it is now. Never raises: what went wrong is in the event's `error`."""
         labels, at, began = self._target.target.labels, self._clock(), self._timer()
         try:
-            async with asyncio.timeout(self._target.timeout / 1000):
-                answer = await self._fetcher.get(self._url, self._headers)
+            fetching = self._fetcher.get(self._url, self._headers)
+            answer = await within(self._target.timeout / 1000, fetching, self._lag)
         except TimeoutError:
             return ScrapeEvent(labels, at, None, self._timer() - began, error=self._late())
         except EnginewatchError as failure:
