@@ -3,6 +3,7 @@
 EnginewatchError                 one sentence, a place, a remedy
 ├── config.ConfigError           enginewatch.yml, a target file, a command line
 ├── exposition.PageError         a scraped page
+├── collect.http.FetchError      no page: no connection, no answer, another status
 ├── promql.errors.PromQLError    an expression, with line and column
 │   └── EvaluationError          an expression that parsed and can't be computed
 ├── alerting.errors.RuleError    a rule file or a rule test

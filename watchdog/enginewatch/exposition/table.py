@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from enginewatch.exposition.grammar import Pairs, Shape
 from enginewatch.exposition.limits import Limits
 
-_GENERATION: Final = 4 * 1024 * 1024
-"""Characters of series text in one generation: some 40,000 series of a vLLM page."""
+_GENERATION: Final = 2 * 1024 * 1024
+"""Characters of series text in one generation: some 16,000 series, 40 pages of vLLM, 7 MiB."""
 
 
 class Written(NamedTuple):
