@@ -135,6 +135,21 @@ def test_what_a_target_held_is_used_again_and_then_given_back() -> None:
     assert held(head, at, 10 * MINUTE) == 60
 
 
+def test_after_a_step_back_series_are_still_forgotten_in_time() -> None:
+    head = Head(keep=lambda _: 10 * MINUTE)
+    target, gone = Scraper(head, "a"), Scraper(head, "gone")
+    gone.scrape(DAY - MINUTE, page(5, instance="gone"))
+    gone.source.remove()
+    target.scrape(DAY, page(5))
+    for at in range(HOUR, 2 * HOUR, 10 * SECOND):
+        target.scrape(at, page(3))
+        if at == HOUR + 5 * MINUTE:
+            gone = Scraper(head, "gone")
+            gone.scrape(at, page(5, instance="gone"))
+            gone.source.remove()
+    assert (head.stats().sources, head.stats().series) == (1, 3)
+
+
 def test_series_that_are_resolved_and_never_written_are_forgotten() -> None:
     head = Head(keep=lambda _: MINUTE)
     source = head.source("a")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 from tests.store.reference import Scraper
 
@@ -112,6 +114,18 @@ def test_many_ad_hoc_selectors_do_not_make_a_rule_lose_its_layout() -> None:
         head.series(selector((METRIC_NAME, "=", "a"), ("x", "!=", str(n + 2))))
         if n % 1000 == 0:
             assert head.instant(name("a"), 0, MINUTE).layout is layout
+
+
+def test_layouts_of_ad_hoc_selectors_do_not_pile_up() -> None:
+    head = Head()
+    Scraper(head, 1).scrape(0, [(series("a", x=str(n)), 1.0) for n in range(2000)])
+    layouts = []
+    for n in range(150):
+        found = head.instant(selector(("x", "!=", f"no{n}")), 0, MINUTE)
+        layouts.append(weakref.ref(found.layout))
+    del found
+    assert sum(layout() is not None for layout in layouts) < 60
+    assert layouts[-1]() is not None
 
 
 def test_series_between_times_are_those_with_a_sample_there() -> None:

@@ -264,6 +264,23 @@ def test_removal_at_a_late_time_ends_right_after_the_newest_round() -> None:
     assert now_at(head, T + 1) == {}
 
 
+def test_refs_that_the_source_never_gave_are_refused() -> None:
+    source = Head().source("a")
+    for refs in ([0], [-1, 5], [1 << 40]):
+        values = np.ones(len(refs))
+        assert source.append(T + refs[0] % 7, np.array(refs), values).stored == 0
+
+
+def test_a_ref_may_wait_some_rounds_for_its_first_sample() -> None:
+    head = Head(keep=lambda _: MINUTE)
+    source = head.source("a")
+    refs = np.array([source.resolve(RUNNING), source.resolve(WAITING)])
+    for k in range(50):
+        source.append(T + k * SECOND, refs[:1], np.array([1.0]))
+    assert source.append(T + 50 * SECOND, refs, np.array([1.0, 2.0])).stored == 2
+    assert now_at(head, T + 50 * SECOND) == {"running": 1.0, "waiting": 2.0}
+
+
 def test_refs_and_values_go_together() -> None:
     source = Head().source("a")
     ref = source.resolve(UP)

@@ -15,8 +15,11 @@ from enginewatch.model import METRIC_NAME, Labels, Matcher, MatchOp, matches_all
 from enginewatch.store.base import IntArray, Layout
 from enginewatch.store.plan import NO_PLAN
 
+# Rules have hundreds of selectors, which select each series a few times over. The query
+# API can send any number, each for all series: what was not asked for lately is dropped.
 _MOST_SELECTIONS: Final = 4096
-"""Rules have hundreds of selectors; the query API can send any number."""
+_MOST_SELECTED: Final = 1 << 16
+_MOST_PER_SERIES: Final = 16
 
 
 class Selection:
@@ -66,6 +69,7 @@ class Index:
         self._stamps: dict[str, int] = {}
         self._stamp = 0
         self._selections: dict[tuple[Matcher, ...], Selection] = {}
+        self._selected = 0
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -114,11 +118,18 @@ class Index:
         selection = self._selections.pop(key, None)
         if selection is None:
             selection = Selection(key)
-            if len(self._selections) >= _MOST_SELECTIONS:
-                del self._selections[next(iter(self._selections))]
         self._selections[key] = selection  # the least recently used is always the first
         self._refresh(selection)
+        self._drop_selections()
         return selection
+
+    def _drop_selections(self) -> None:
+        most = _MOST_SELECTED + _MOST_PER_SERIES * len(self)
+        while len(self._selections) > _MOST_SELECTIONS or (
+            self._selected > most and len(self._selections) > 1
+        ):
+            dropped = self._selections.pop(next(iter(self._selections)))
+            self._selected -= len(dropped.series)
 
     def _changed(self, name: str) -> int:
         self._stamp += 1
@@ -136,6 +147,7 @@ class Index:
         selection._stamp, selection._seen = stamp, self._stamp
         if came or not alive.all():
             series = np.append(selection.series[alive], np.array(came, np.int64))
+            self._selected += len(series) - len(selection.series)
             selection.series, selection._births = series, self._births[series]
             selection.planned = -1
             selection.layout = Layout(self._sets(series))

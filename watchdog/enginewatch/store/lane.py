@@ -20,7 +20,7 @@ from enginewatch.store.pool import Pool, is_marker, width_for
 from enginewatch.store.rings import LONG_AGO
 
 _FIRST_WIDTH: Final = 16
-_MOST_GROWTH: Final = 4  # what a few early intervals promise is believed up to this factor
+_MOST_GROWTH: Final = 2  # what a few early intervals promise is believed up to this factor
 _INTERVALS: Final = 8  # how many of the newest intervals tell the source's pace
 _BATCH: Final = 512  # rows copied at once when a lane moves
 
@@ -146,6 +146,8 @@ class Lane:
 
     def fit(self, now: Millis) -> None:
         """Narrow the rows where the source slowed down so much that half the cells are idle."""
+        if self.count <= _INTERVALS:
+            return
         young = self.count - int(np.searchsorted(self.times(), now - self.retention, "right"))
         width = width_for(max(young + 1, self._demand()))
         if 2 * width <= self.pool.width:
@@ -160,9 +162,9 @@ class Lane:
 
         The median, so that one pause, or one step of the clock, changes nothing.
         """
-        times = self.times()[-1 - _INTERVALS :].tolist()
+        times: list[Millis] = self.times()[-1 - _INTERVALS :].tolist()
         intervals = sorted(after - before for before, after in pairwise(times))
-        return self.retention // intervals[len(intervals) // 2] + 1 if intervals else 1
+        return self.retention // intervals[len(intervals) // 2] + 1
 
     def _move(self, width: int) -> None:
         """Change to the pool of another width, with the newest samples that fit there."""

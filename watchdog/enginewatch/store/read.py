@@ -105,7 +105,6 @@ def instant(layout: Layout, first: Sequence[NewestCells], shared: Sequence[Cells
     if shared:
         events = _events(shared)
         last = np.append(np.diff(events.places) > 0, True)[: len(events.places)]
-        present[np.concatenate([part.group.places for part in shared])] = False
         places = events.places[last]
         values[places], times[places] = events.values[last], events.times[last]
         present[places] = ~events.ends[last]

@@ -88,8 +88,6 @@ class Roster:
     def indices(self, refs: IntArray) -> tuple[IntArray, BoolArray | None]:
         """The indices that refs hold, and which refs are still good; None where all are."""
         index = refs & _INDEX_MASK
-        known = index < self.size
-        if not known.all():
-            index[~known] = 0
-        good = known & (self._generations[index] == refs >> _INDEX_BITS)
+        good = index < self.size
+        good[good] = self._generations[index[good]] == refs[good] >> _INDEX_BITS
         return index, None if good.all() else good

@@ -230,7 +230,7 @@ class Source:
             steady is None
             or steady.epoch != self._roster.epoch
             or steady.refs != refs.tobytes()
-            or np.isnan(values).any()
+            or (np.isnan(values).any() and is_marker(values).any())
         ):
             return None
         steady.cells[steady.members] = values
