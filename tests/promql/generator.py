@@ -14,20 +14,20 @@ from tests.promql.fleet import COUNTERS, GAUGES, HISTOGRAMS, LABELS
 RANGES = ("30s", "1m", "2m", "90s", "5m", "17m", "1h")
 QUANTILES = ("0", "0.1", "0.5", "0.9", "0.99", "1", "-0.5", "1.5")
 NUMBERS = ("0", "1", "2", "0.5", "-3", "10", "1e3", "0.001", "Inf", "-Inf", "NaN", "time()", "pi()")
-ARITHMETIC = ("+", "-", "*", "/", "%", "^")
-"""Without atan2, of which Prometheus 2 keeps the metric name and 3 does not."""
+ARITHMETIC = ("+", "-", "*", "/", "^")
+"""Without atan2, of which Prometheus 2 keeps the metric name, and without `%` (see `_exact`)."""
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 OVER_TIME = (
     *("avg_over_time", "min_over_time", "max_over_time", "sum_over_time", "count_over_time"),
     *("stddev_over_time", "stdvar_over_time", "last_over_time", "present_over_time"),
-    *("changes", "resets", "deriv", "delta", "idelta"),
+    *("deriv", "delta", "idelta"),
 )
 RATES = ("rate", "rate", "rate", "increase", "irate")
 ELEMENTWISE = (
     *("abs", "ceil", "floor", "round", "sgn", "sqrt", "exp", "ln", "log2", "log10"),
-    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh"),
-    *("atanh", "deg", "rad", "timestamp", "sort", "sort_desc"),
+    *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "deg", "rad"),
+    *("timestamp", "sort", "sort_desc"),
 )
 DATES = (
     *("minute", "hour", "day_of_week", "day_of_month", "day_of_year", "days_in_month"),
@@ -113,6 +113,7 @@ class Generator:
             (3, self._histogram),
             (2, self._labels),
             (1, self._absent),
+            (1, self._exact),
             (1, self._made),
         ]
         weights = [weight for weight, _ in makers]
@@ -143,9 +144,6 @@ class Generator:
             return f"{kind}{self._grouping()} ({self._pick(('1', '2', '3', '0'))}, {inner})"
         if self._one_in(8):
             return f"quantile{self._grouping()} ({self._pick(QUANTILES)}, {inner})"
-        if self._one_in(12):
-            # Of samples as they are: what is computed differs in the last digit.
-            return f'count_values{self._grouping()} ("val", {self._selector()})'
         return f"{self._pick(REDUCTIONS)}{self._grouping()} ({inner})"
 
     def _between_vectors(self, depth: int) -> str:
@@ -211,6 +209,17 @@ class Generator:
         pattern = self._pick(("(.*)", "(.).*", ".*-(.+)", "(a|engine)(.*)", "", "x"))
         template = self._pick(("$1", "${2}x", "$1_$2", "", "fixed", "$$1", "$name"))
         return f'label_replace({inner}, "{target}", "{template}", "{source}", "{pattern}")'
+
+    def _exact(self, _: int) -> str:
+        """What turns a difference in the last digit into a large one, of samples as they are."""
+        kind = self._random.randrange(4)
+        if kind == 0:
+            return f"{self._pick(('changes', 'resets'))}({self._matrix(GAUGES + COUNTERS, 0)})"
+        if kind == 1:
+            return f"{self._pick(('sin', 'cos', 'tan'))}(clamp({self._selector()}, -9, 9))"
+        if kind == 2:
+            return f"{self._selector()} % {self._pick(NUMBERS)}"
+        return f'count_values{self._grouping()} ("val", {self._selector()})'
 
     def _absent(self, depth: int) -> str:
         return f"absent({self._vector(depth - 1)})"

@@ -126,12 +126,12 @@ def version_difference(text: str, ours: Series | str, theirs: Series | str) -> s
         return "which of equal samples are picked is left open"
     if aggregates & {"stddev", "stdvar"} and (filters or "nan" in str(ours)):
         return "the deviation of one sample is 0 in 2.x, even of NaN or infinity"
-    if calls & {"predict_linear", "quantile_over_time"} and "@" in text:
-        return "2.x moves a fixed window along in range queries"
+    if calls & {"predict_linear", "quantile_over_time", "timestamp"} and "@" in text:
+        return "2.x moves fixed samples along in range queries"
     if "count_values" in aggregates and " by " in text:
         return "2.x loses labels that count_values groups by, after a range's first step"
-    if not difference(ours, theirs, 1e-6, around_zero=1e-20):
-        return "the last digits differ, and a remainder or deviation magnifies that"
+    if not difference(ours, theirs, 1e-5, around_zero=1e-20):
+        return "the last digits differ, and a deviation or difference magnifies that"
     return ""
 
 
