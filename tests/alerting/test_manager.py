@@ -194,10 +194,10 @@ class Broken:
     def __init__(self, inner: Evaluates):
         self.inner = inner
 
-    def instant(self, expr: Any, at: int) -> Any:
+    def result(self, expr: Any, at: int) -> Any:
         if getattr(expr, "name", "") == "x":
             raise ZeroDivisionError("a defect")
-        return self.inner.instant(expr, at)
+        return self.inner.result(expr, at)
 
 
 def test_a_defect_in_one_rule_does_not_blind_the_others(

@@ -92,5 +92,8 @@ class MemoryStore:
         low, high = -(2**62) if after is None else after, 2**62 if upto is None else upto
         return [labels for labels in found if len(self._between(labels, low, high, stale=True)[0])]
 
+    def exists(self, name: str) -> bool:
+        return any(labels.name == name for labels in self._samples)
+
     def metadata(self) -> dict[str, Metadata]:
         return {}

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from enginewatch.promql.ast import VectorSelector
-from enginewatch.promql.check import FOREVER, names, referenced, selectors
+from enginewatch.promql.check import FOREVER, may_give, names, referenced, selectors
 from enginewatch.promql.parser import parse_expr
 from enginewatch.promql.pattern import MAX_WORDS, alternatives
 
@@ -111,3 +111,31 @@ def test_alternatives_are_what_the_pattern_matches(pieces: list[str]) -> None:
     near = {word + more for word in words for more in ("a", "_", ".")}
     near |= {word[:-1] for word in words if word}
     assert {word for word in near if compiled.fullmatch(word)} <= words
+
+
+@pytest.mark.parametrize(
+    ("text", "gives"),
+    [
+        ("there", True),
+        ("gone", False),
+        ('{__name__=~"gone|there"}', True),
+        ('{__name__=~"gone|missing"}', False),
+        ('{job="a"}', True),
+        ("rate(gone[5m])", False),
+        ("sum by (a) (gone)", False),
+        ("topk(NaN, gone)", True),
+        ("gone + there", False),
+        ("gone or there", True),
+        ("there unless gone", True),
+        ("gone unless there", False),
+        ("absent(gone)", True),
+        ("absent_over_time(gone[5m])", True),
+        ("vector(scalar(gone))", True),
+        ("count_over_time(gone[5m:1m])", False),
+        ("(gone > 1) and there", False),
+        ("1 + 1", True),
+        ("time()", True),
+    ],
+)
+def test_what_can_give_nothing_is_known_without_evaluating(text: str, gives: bool) -> None:
+    assert may_give(parse_expr(text), {"there"}.__contains__) is gives

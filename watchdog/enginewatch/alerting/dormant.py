@@ -6,35 +6,14 @@ work on, and need not be evaluated thousands of times to find that out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from enginewatch.alerting.rules import Group, RecordingRule, Rule, RuleFile
-from enginewatch.promql.ast import Binary, Call, Expr, VectorSelector
-from enginewatch.promql.check import names
+from enginewatch.promql.check import may_give
 
-_FROM_NOTHING: Final = ("absent", "absent_over_time", "scalar")
 _OF_ALERTS: Final = ("ALERTS", "ALERTS_FOR_STATE")
-
-
-def may_give(expr: Expr, exists: Callable[[str], bool]) -> bool:
-    """False only where the result is an empty vector, or an empty range vector, for certain.
-
-    `exists` tells whether there may be a series of that name.
-    """
-    match expr:
-        case VectorSelector():
-            found = names(expr)
-            return found is None or any(map(exists, found))
-        case Call(func=func) if func in _FROM_NOTHING:
-            return True
-        case Binary(op="or"):
-            return may_give(expr.left, exists) or may_give(expr.right, exists)
-        case Binary(op="unless"):
-            return may_give(expr.left, exists)
-    # Of all else, nothing in one operand is nothing in the result.
-    return all(may_give(child, exists) for child in expr.children())
 
 
 def awake(files: Sequence[RuleFile], series: Iterable[str]) -> list[RuleFile]:

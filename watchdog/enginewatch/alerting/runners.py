@@ -43,7 +43,7 @@ _UNWANTED: Final = -1
 
 
 class Evaluates(Protocol):
-    def instant(self, expr: Expr, at: Millis) -> Value: ...
+    def result(self, expr: Expr, at: Millis) -> Value: ...
 
 
 class Writes(Protocol):
@@ -92,8 +92,13 @@ def vector_of(value: Value) -> Vector:
 
 
 class _Outputs(NamedTuple):
-    """Where the rows of one layout go: their refs, and their labels' numbers if some are equal."""
+    """Where the rows of one layout go: their refs, and their labels' numbers if some are equal.
 
+    Refs are those of `source` in this `epoch` of it. The layout of a constant is
+    shared by all stores of the process, so a source of the same key may be another.
+    """
+
+    source: Writes
     epoch: int
     refs: IntArray
     wanted: BoolArray | None
@@ -111,7 +116,7 @@ class RecordingRunner:
 
     def evaluate(self, surroundings: Surroundings, moment: Moment) -> int:
         """Evaluates and writes; gives the number of samples written. Raises EnginewatchError."""
-        vector = vector_of(surroundings.evaluator.instant(self.rule.expr, moment.at))
+        vector = vector_of(surroundings.evaluator.result(self.rule.expr, moment.at))
         rows = np.flatnonzero(vector.present)
         _check_limit(len(rows), self.limit, "series")
         outputs = self._outputs(vector.layout)
@@ -131,7 +136,7 @@ class RecordingRunner:
         key = ("recorded", self.key, self.rule.name, tuple(self.rule.labels.items()))
         kept: dict[str, _Outputs] = layout.derive(key, dict)
         outputs = kept.get("outputs")
-        if outputs is None or outputs.epoch != self.source.epoch:
+        if outputs is None or (outputs.source, outputs.epoch) != (self.source, self.source.epoch):
             outputs = kept["outputs"] = self._resolve(layout)
         return outputs
 
@@ -147,6 +152,7 @@ class RecordingRunner:
         refs = refs[numbers]
         wanted = refs != _UNWANTED
         return _Outputs(
+            self.source,
             epoch,
             refs,
             wanted=None if wanted.all() else wanted,
@@ -187,7 +193,7 @@ class AlertingRunner:
 
         Raises EnginewatchError, and then the alerts are as they were before.
         """
-        vector = vector_of(surroundings.evaluator.instant(self.rule.expr, moment.at))
+        vector = vector_of(surroundings.evaluator.result(self.rule.expr, moment.at))
         active = self._active(vector, surroundings, moment)
         timing = Timing(self.rule.for_, self.rule.keep_firing_for)
         alerts, changes = step(self.alerts, moment.now, active, timing, self._judge(moment))
@@ -288,4 +294,4 @@ class _Query:
         self._at = at
 
     def __call__(self, text: str) -> Iterable[tuple[Labels, float]]:
-        return list(vector_of(self._evaluator.instant(parse_expr(text), self._at)).samples())
+        return list(vector_of(self._evaluator.result(parse_expr(text), self._at)).samples())

@@ -42,17 +42,21 @@ class Expr:
     """Base of all nodes.
 
     `height` counts the levels of the tree from here down, 1 for a leaf. The
-    parser bounds it, so that what walks a parsed tree may recurse.
+    parser bounds it, so that what walks a parsed tree may recurse. `repeats` tells
+    whether there is a subquery in it, so that parts are evaluated at many times.
     """
 
     pos: Position = field(default=NOWHERE, compare=False, repr=False)
     height: int = field(init=False, compare=False, repr=False)
+    repeats: bool = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        below = 0
+        below, repeats = 0, isinstance(self, Subquery)
         for child in self.children():
             below = max(below, child.height)
+            repeats = repeats or child.repeats
         object.__setattr__(self, "height", below + 1)
+        object.__setattr__(self, "repeats", repeats)
 
     @property
     def type(self) -> ValueType:

@@ -5,12 +5,15 @@ The head keeps the series that some rule reads, and no longer than rules look ba
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from enginewatch.model import METRIC_NAME, MatchOp, Millis
 from enginewatch.promql.ast import (
+    Aggregate,
     AtAnchor,
+    Binary,
+    Call,
     Expr,
     MatrixSelector,
     Subquery,
@@ -24,6 +27,9 @@ LOOKBACK: Final[Millis] = 300_000
 
 FOREVER: Final[Millis] = MAX_DURATION
 """The reach of `@ <timestamp>`, which recedes as time goes on."""
+
+_FROM_NOTHING: Final = ("absent", "absent_over_time", "scalar")
+"""Functions that make something of an empty vector."""
 
 
 class Read(NamedTuple):
@@ -89,3 +95,24 @@ def referenced(expr: Expr, lookback: Millis = LOOKBACK) -> dict[str | None, Mill
 
 def _keys(found: frozenset[str] | None) -> tuple[str | None, ...]:
     return (None,) if found is None else tuple(sorted(found))
+
+
+def may_give(expr: Expr, exists: Callable[[str], bool]) -> bool:
+    """False only where the result is an empty vector, or an empty range vector, for certain.
+
+    `exists` tells whether there may be a series of that name.
+    """
+    match expr:
+        case VectorSelector():
+            found = names(expr)
+            return found is None or any(map(exists, found))
+        case Call(func=func) if func in _FROM_NOTHING:
+            return True
+        case Aggregate(param=Expr()):
+            return True  # a parameter that can't be, such as topk(NaN, …), is an error even so
+        case Binary(op="or"):
+            return may_give(expr.left, exists) or may_give(expr.right, exists)
+        case Binary(op="unless"):
+            return may_give(expr.left, exists)
+    # Of all else, nothing in one operand is nothing in the result.
+    return all(may_give(child, exists) for child in expr.children())

@@ -31,6 +31,7 @@ from enginewatch.promql.ast import (
     VectorSelector,
 )
 from enginewatch.promql.binary import evaluate_binary
+from enginewatch.promql.check import may_give
 from enginewatch.promql.collect import to_matrix, to_series
 from enginewatch.promql.context import Context, Query
 from enginewatch.promql.errors import EvaluationError
@@ -46,6 +47,7 @@ from enginewatch.promql.values import (
     String,
     Value,
     Vector,
+    no_series,
     single,
 )
 from enginewatch.store.base import BoolArray, Layout, Storage
@@ -83,6 +85,13 @@ class Evaluator:
             value = _final(Context(query, at).value(expr))
         return replace(value, annotations=tuple(query.remarks)) if query.remarks else value
 
+    def result(self, expr: Expr, at: Millis) -> Value:
+        """As `instant`, for rules: without remarks, and without the work where nothing can come
+        of it, as of the rules for engines that are not there."""
+        if expr.type is ValueType.VECTOR and not may_give(expr, self._storage.exists):
+            return no_series()
+        return self.instant(expr, at)
+
     def range(
         self, expr: Expr, start: Millis, end: Millis, step: Millis, *, limits: Limits = UNLIMITED
     ) -> RangeResult:
@@ -109,7 +118,7 @@ class Evaluator:
         return RangeResult(to_series(matrix), tuple(query.remarks))
 
     def _query(self, expr: Expr, start: Millis, end: Millis, step: Millis, limits: Limits) -> Query:
-        repeats = step > 0 or any(isinstance(node, Subquery) for node in expr.walk())
+        repeats = step > 0 or expr.repeats
         return Query(
             storage=self._storage,
             start=start,

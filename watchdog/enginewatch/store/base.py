@@ -101,6 +101,10 @@ class Storage(Protocol):
         """Series that match; with bounds, only those with a sample in `after < time <= upto`."""
         ...
 
+    def exists(self, name: str) -> bool:
+        """False only if no series of this metric name can be selected. Costs a look-up."""
+        ...
+
     def metadata(self) -> dict[str, Metadata]:
         """By metric family name, as last seen on any page."""
         ...

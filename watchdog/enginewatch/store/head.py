@@ -125,6 +125,9 @@ class Head:
         )
         return [found.layout.labels[i] for i in np.flatnonzero(found.counts).tolist()]
 
+    def exists(self, name: str) -> bool:
+        return self._core.index.holds(name)
+
     def metadata(self) -> dict[str, Metadata]:
         with self._core.lock:
             return dict(self._metadata)

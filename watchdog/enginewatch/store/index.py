@@ -113,6 +113,10 @@ class Index:
         kept = None if number is None else self._labels[number]
         return kept or labels.interned()
 
+    def holds(self, name: str) -> bool:
+        """Whether there is a series of this metric name. Needs no lock."""
+        return name in self._by_name
+
     def select(self, matchers: Sequence[Matcher]) -> Selection:
         key = tuple(matchers)
         selection = self._selections.pop(key, None)
