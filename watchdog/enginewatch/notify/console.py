@@ -10,6 +10,7 @@ from rich.text import Text
 
 from enginewatch.model import Alert, AlertState
 from enginewatch.notify.message import Notification, Receipt
+from enginewatch.notify.text import one_line
 from enginewatch.units import format_duration, format_time
 
 STYLES: Final = {
@@ -34,21 +35,16 @@ class ConsoleReceiver:
         """The terminal stays open."""
 
 
-def printable(text: str) -> str:
-    """One line without control characters: text from outside must not move a terminal's cursor."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
-
-
 def render(alert: Alert) -> Text:
     """Symptom first, then what it means and what to do."""
     at = alert.resolved_at or alert.fired_at or alert.active_at
     head = Text()
     head.append(format_time(at)[11:19] + " ")
     head.append(f"{alert.state.value.upper():<8}", STYLES[alert.state])
-    head.append(f" {printable(alert.name)}", "bold")
+    head.append(f" {one_line(alert.name)}", "bold")
     for label in ("deployment", "instance", "severity"):
         if label in alert.labels:
-            head.append(f" {label}={printable(alert.labels[label])}")
+            head.append(f" {label}={one_line(alert.labels[label])}")
     if alert.state is AlertState.RESOLVED and alert.fired_at is not None:
         lasted = (at - alert.fired_at) // 1000 * 1000
         head.append(f" after {format_duration(lasted)}")
@@ -59,5 +55,5 @@ def render(alert: Alert) -> Text:
         book = alert.annotations.get("runbook_url")
         for text in (*texts, book and f"runbook: {book}"):
             if text:
-                head.append(f"\n         {printable(text)}")
+                head.append(f"\n         {one_line(text)}")
     return head

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
 from enginewatch.model import Alert, AlertState
 from enginewatch.notify.http import check, post
 from enginewatch.notify.message import Notification, Receipt
+from enginewatch.notify.text import alert_page, started
 from enginewatch.units import format_time
 
 NOT_ENDED = "0001-01-01T00:00:00Z"
@@ -63,15 +63,13 @@ def payload(notification: Notification) -> dict[str, Any]:
 
 
 def _alert(alert: Alert, external_url: str) -> dict[str, Any]:
-    started = alert.active_at if alert.fired_at is None else alert.fired_at
     ended = alert.resolved_at
-    page = f"{external_url}/alerts/{quote(alert.fingerprint)}" if external_url else ""
     return {
         "status": ("resolved" if alert.state is AlertState.RESOLVED else "firing"),
         "labels": dict(alert.labels),
         "annotations": dict(alert.annotations),
-        "startsAt": format_time(started),
+        "startsAt": format_time(started(alert)),
         "endsAt": NOT_ENDED if ended is None else format_time(ended),
-        "generatorURL": page,
+        "generatorURL": alert_page(alert, external_url),
         "fingerprint": alert.fingerprint,
     }
