@@ -1,7 +1,7 @@
 """Reading metrics pages, beside prometheus_client's parser in the same run.
 
 Each row is the median time of one page; the parsers take turns, so that noise of
-the machine meets all of them. The pages are those of the recorded vLLM server,
+the machine meets all of them alike. The pages are those of the recorded vLLM server,
 also as if it ran several data-parallel engines.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import itertools
 import statistics
 import time
 from collections.abc import Callable
@@ -67,13 +68,20 @@ def reference(page: bytes) -> int:
 
 
 def take_turns(contestants: dict[str, Callable[[int], object]], rounds: int) -> list[Figure]:
-    """The median time of each; `round` numbers are passed on so that no call is like the last."""
+    """The median time of each. A turn is as many calls as take some ten milliseconds."""
+    calls: dict[str, int] = {}
+    for name, call in contestants.items():
+        begun = time.perf_counter()
+        call(0)
+        call(1)
+        calls[name] = max(1, int(0.02 / (time.perf_counter() - begun)))
     spent: dict[str, list[float]] = {name: [] for name in contestants}
-    for number in range(rounds):
+    for _ in range(rounds):
         for name, call in contestants.items():
             begun = time.perf_counter()
-            call(number)
-            spent[name].append(time.perf_counter() - begun)
+            for number in range(calls[name]):
+                call(number)
+            spent[name].append((time.perf_counter() - begun) / calls[name])
     return [Figure(name, statistics.median(times)) for name, times in spent.items()]
 
 
@@ -87,8 +95,10 @@ def contestants(engines: int) -> dict[str, Callable[[int], object]]:
     head = Head()
     ingest = Ingest(TARGET, head.source("a"), PageReader(cache), wanted=is_wanted)
 
+    times = itertools.count(0, 5_000)
+
     def store(number: int) -> object:
-        return ingest.take(ScrapeEvent(TARGET, 5_000 * number, pages[number % 2]))
+        return ingest.take(ScrapeEvent(TARGET, next(times), pages[number % 2]))
 
     return {
         "prometheus_client": lambda n: reference(pages[n % 2]),
@@ -102,7 +112,7 @@ def contestants(engines: int) -> dict[str, Callable[[int], object]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--engines", type=int, nargs="+", default=[1, 2, 4])
     chosen = parser.parse_args()
     for engines in chosen.engines:

@@ -146,3 +146,29 @@ def test_conflicting_labels(exposed: dict[str, str], honor: bool, merged: dict[s
     # The cases of Prometheus' scrape/scrape_test.go and its documentation of honor_labels.
     target = Labels(job="j", instance="i")
     assert merge_labels(Labels(exposed), target, honor=honor) == Labels(merged)
+
+
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        (ScrapeEvent(TARGET, 1000, None, error="refused", reason="connect"), "connect"),
+        (ScrapeEvent(TARGET, 1000, None, error="late", reason="timeout"), "timeout"),
+        (ScrapeEvent(TARGET, 1000, b"<html>"), "format"),
+        (ScrapeEvent(TARGET, 1000, b'{"a": 1}'), "format"),
+        (ScrapeEvent(TARGET, 1000, b"up {\n"), "parse"),
+        (ScrapeEvent(TARGET, 1000, b"up 1\n" * 300_000), "too_large"),
+    ],
+)
+def test_why_a_scrape_failed_is_a_series_until_one_goes_well(
+    event: ScrapeEvent, reason: str
+) -> None:
+    head = Head()
+    ingest = Ingest(TARGET, head.source("t"), PageReader())
+    assert ingest.take(event).reason == reason
+    failing = (Matcher("__name__", MatchOp.EQUAL, "enginewatch_scrape_error"),)
+    found = head.instant(failing, 1000, 300_000)
+    (labels,) = found.layout.labels
+    assert labels["reason"] == reason
+    assert found.present.all()
+    ingest.take(ScrapeEvent(TARGET, 6000, b"x 1\n"))
+    assert not head.instant(failing, 6000, 300_000).present.any()

@@ -14,6 +14,7 @@ import httpx
 
 from enginewatch.config import HttpConfig, TlsConfig
 from enginewatch.errors import EnginewatchError
+from enginewatch.model import ScrapeFailure
 
 _MOST_REDIRECTS: Final = 5
 _BROKEN: Final = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
@@ -31,6 +32,10 @@ _HINTS: Final = {
 
 class FetchError(EnginewatchError):
     """There is no page: no connection, no answer, another status, or too much of it."""
+
+    def __init__(self, what: str, *, hint: str = "", reason: ScrapeFailure = ScrapeFailure.CONNECT):
+        super().__init__(what, hint=hint)
+        self.reason: Final = reason
 
 
 class Answer(NamedTuple):
@@ -92,13 +97,13 @@ class Fetcher:
             # A server closes a connection that was idle for a while (uvicorn after 5 s, our
             # usual interval) just as it is used again. That says nothing about the server.
             if not kept_open or self.received is not None:
-                raise FetchError(_reason(failure)) from None
+                raise _failed(failure) from None
         except _FAILURES as failure:
-            raise FetchError(_reason(failure)) from None
+            raise _failed(failure) from None
         try:
             return await self._get(url, headers)
         except _FAILURES as failure:
-            raise FetchError(_reason(failure)) from None
+            raise _failed(failure) from None
 
     async def _get(self, url: httpx.URL, headers: dict[str, str]) -> Answer:
         self.received, self._served = None, False
@@ -159,7 +164,9 @@ class _Body:
         encoding = encoding.strip().lower()
         if encoding not in {"", "identity", "gzip"}:
             raise FetchError(
-                f"the page is encoded as {encoding[:40]!r}", hint="gzip, or nothing, was asked for"
+                f"the page is encoded as {encoding[:40]!r}",
+                hint="gzip, or nothing, was asked for",
+                reason=ScrapeFailure.FORMAT,
             )
         self._limit: Final = limit
         self._chunks: list[bytes] = []
@@ -174,6 +181,7 @@ class _Body:
                 raise FetchError(
                     f"the page is over the body_size_limit of {self._limit} bytes",
                     hint="raise body_size_limit of the job if this target can be trusted",
+                    reason=ScrapeFailure.TOO_LARGE,
                 )
             self._chunks.append(plain)
 
@@ -187,12 +195,14 @@ class _Body:
         try:
             plain = self._unpack.decompress(chunk, room)
         except zlib.error:
-            raise FetchError("the page says it is gzip and is not") from None
+            raise FetchError(
+                "the page says it is gzip and is not", reason=ScrapeFailure.FORMAT
+            ) from None
         return plain, self._unpack.unconsumed_tail or self._unpack.unused_data
 
     def whole(self) -> bytes:
         if self._unpack is not None and not self._unpack.eof:
-            raise FetchError("the gzip page was cut off")
+            raise FetchError("the gzip page was cut off", reason=ScrapeFailure.FORMAT)
         return b"".join(self._chunks)
 
 
@@ -202,10 +212,13 @@ def _refusal(response: httpx.Response) -> FetchError:
         return FetchError(
             f"redirected to {_without_secrets(response.headers['location'])}, and not followed",
             hint="scrape that address, or set follow_redirects: true",
+            reason=ScrapeFailure.REDIRECT,
         )
     # Not the server's own phrase, which may be anything.
     return FetchError(
-        f"HTTP {status} {responses.get(status, '')}".rstrip(), hint=_HINTS.get(status, "")
+        f"HTTP {status} {responses.get(status, '')}".rstrip(),
+        hint=_HINTS.get(status, ""),
+        reason=ScrapeFailure.HTTP_STATUS,
     )
 
 
@@ -220,10 +233,14 @@ def _without_secrets(location: str) -> str:
     return repr(f"{scheme}{host}{parts.path}"[:200])
 
 
-def _reason(failure: Exception) -> str:
-    """The innermost cause that a person can act on, in a few words."""
+def _failed(failure: Exception) -> FetchError:
     if isinstance(failure, httpx.TooManyRedirects):
-        return f"more than {_MOST_REDIRECTS} redirects"
+        return FetchError(f"more than {_MOST_REDIRECTS} redirects", reason=ScrapeFailure.REDIRECT)
+    return FetchError(_cause(failure))
+
+
+def _cause(failure: Exception) -> str:
+    """The innermost cause that a person can act on, in a few words."""
     found = str(failure) or type(failure).__name__
     cause: BaseException | None = failure
     while cause is not None:

@@ -21,18 +21,23 @@ _REPORT: Final = (
     "scrape_samples_scraped",
     "scrape_series_added",
 )
+SCRAPE_ERROR: Final = "enginewatch_scrape_error"
+"""1 while the last scrape of a target failed, by the label `reason`."""
+
 _EXPORTED: Final = "exported_"
 _NO_REFS: Final[IntArray] = np.empty(0, np.int64)
 _NO_VALUES: Final[FloatArray] = np.empty(0)
 
 
 class Outcome(NamedTuple):
-    """How a scrape went. `error` is why there are no samples; `warning` what is odd about them."""
+    """How a scrape went. `error` is why there are no samples, `reason` the same in a word
+    (`model.ScrapeFailure`); `warning` is what is odd about the samples."""
 
     error: str = ""
     warning: str = ""
     samples: int = 0
     added: int = 0
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +83,16 @@ class Ingest:
 
     def take(self, event: ScrapeEvent) -> Outcome:
         """Write one scrape, whether it brought a page or an error."""
-        reading, error = None, event.error
+        reading, error, reason = None, event.error, event.reason
         if event.body is not None and not error:
             try:
                 reading = self._reader.read(event.body, event.content_type)
             except PageError as failure:
-                error = str(failure)
+                error, reason = str(failure), failure.reason
         if self._epoch != self._source.epoch:
             self._forget()
         samples = added = 0
-        refs, values = _NO_REFS, _NO_VALUES
+        refs, values = self._error(reason) if error else (_NO_REFS, _NO_VALUES)
         if reading is not None:
             samples, added = reading.layout.samples, self._added(reading.layout)
             columns = self._columns_of(reading.layout)
@@ -101,7 +106,13 @@ class Ingest:
             np.concatenate((report[self._report.picks], values)),
         )
         warning = _warning(reading, result.duplicate) if reading is not None else ""
-        return Outcome(error, warning, samples, added)
+        return Outcome(error, warning, samples, added, reason)
+
+    def _error(self, reason: str) -> tuple[IntArray, FloatArray]:
+        """`enginewatch_scrape_error`, which ends with the next scrape that goes well."""
+        labels = Labels({METRIC_NAME: SCRAPE_ERROR, "reason": reason, **self._target})
+        ref = self._source.resolve(labels)
+        return (_NO_REFS, _NO_VALUES) if ref is None else (np.array([ref]), np.ones(1))
 
     def _forget(self) -> None:
         """Start anew with refs: the store no longer stands by those it gave."""

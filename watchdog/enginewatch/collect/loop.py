@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from enginewatch.collect.gate import Gate
 from enginewatch.collect.ingest import Ingest
 from enginewatch.collect.scrape import Scraper
 from enginewatch.collect.target import ScrapeTarget
@@ -34,13 +35,15 @@ class Health(StrEnum):
 class TargetState:
     """What is known of a target. `last_duration` is in seconds; `samples` were on the last page.
 
-    `warning` is what is odd about a page that could be read. `skipped` counts
+    `reason` is why the last scrape failed, in a word (`model.ScrapeFailure`);
+    `warning` what is odd about a page that could be read. `skipped` counts
     scrapes that were left out because the one before had not ended.
     """
 
     target: ScrapeTarget
     health: Health = Health.UNKNOWN
     last_error: str = ""
+    reason: str = ""
     warning: str = ""
     last_scrape: Millis | None = None
     last_duration: float = 0.0
@@ -56,12 +59,14 @@ class TargetLoop:
         target: ScrapeTarget,
         scraper: Scraper,
         ingest: Ingest,
+        gate: Gate,
         observers: Sequence[Observer] = (),
     ):
         self.target: Final = target
         self.state = TargetState(target)
         self._scraper: Final = scraper
         self._ingest: Final = ingest
+        self._gate: Final = gate
         self._observers: Final = tuple(observers)
         self._busy = False
         self._closed = False
@@ -73,7 +78,8 @@ class TargetLoop:
             return
         self._busy = True
         try:
-            await self._scrape()
+            async with self._gate.place():
+                await self._scrape()
         finally:
             self._busy = False
 
@@ -83,6 +89,8 @@ class TargetLoop:
         await self._scraper.close()
 
     async def _scrape(self) -> None:
+        if self._closed:
+            return
         event = await self._scraper.scrape()
         if self._closed:
             return
@@ -96,6 +104,7 @@ class TargetLoop:
                 self.state,
                 health=Health.DOWN if outcome.error else Health.UP,
                 last_error=outcome.error,
+                reason=outcome.reason,
                 warning=outcome.warning,
                 last_scrape=event.at,
                 last_duration=event.duration,

@@ -15,6 +15,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from enginewatch.collect.deadline import LagClock
 from enginewatch.collect.discovery import Discovery
+from enginewatch.collect.gate import Gate
 from enginewatch.collect.http import TlsSettings
 from enginewatch.collect.ingest import Ingest
 from enginewatch.collect.loop import Observer, TargetLoop, TargetState
@@ -64,6 +65,7 @@ class ScrapePool:
         executors = {"default": DebugExecutor()}
         self._scheduler: Final = AsyncIOScheduler(executors=executors, timezone=UTC)
         self._lag: Final = LagClock()
+        self._gate: Final = Gate(self._lag)
         self._loops: Final[dict[Labels, TargetLoop]] = {}
         self._caches: Final[dict[Limits, PageCache]] = {}
         self._tls: Final[dict[TlsConfig, TlsSettings]] = {}
@@ -142,6 +144,7 @@ class ScrapePool:
                 wanted=self._wanted,
                 describe=self._head.update_metadata,
             ),
+            self._gate,
             self._observers,
         )
         self._loops[labels] = loop

@@ -10,11 +10,11 @@ import httpx
 
 from enginewatch import __version__
 from enginewatch.collect.deadline import within
-from enginewatch.collect.http import Fetcher, TlsSettings
+from enginewatch.collect.http import Fetcher, FetchError, TlsSettings
 from enginewatch.collect.target import ScrapeTarget
 from enginewatch.errors import EnginewatchError
 from enginewatch.exposition import ACCEPT
-from enginewatch.model import Millis
+from enginewatch.model import Millis, ScrapeFailure
 from enginewatch.recording import ScrapeEvent
 from enginewatch.units import format_duration
 
@@ -62,17 +62,16 @@ class Scraper:
             fetching = self._fetcher.get(self._url, self._headers)
             answer = await within(self._target.timeout / 1000, fetching, self._lag)
         except TimeoutError:
-            return ScrapeEvent(labels, at, None, self._timer() - began, error=self._late())
-        except EnginewatchError as failure:
-            return ScrapeEvent(labels, at, None, self._timer() - began, error=str(failure))
-        return ScrapeEvent(
-            labels,
-            at,
-            answer.body,
-            self._timer() - began,
-            answer.status,
-            answer.content_type,
-        )
+            error, reason = self._late(), ScrapeFailure.TIMEOUT
+        except FetchError as failure:
+            error, reason = str(failure), failure.reason
+        except EnginewatchError as failure:  # a secret or a TLS file that can't be read
+            error, reason = str(failure), ScrapeFailure.CONFIGURATION
+        else:
+            spent = self._timer() - began
+            return ScrapeEvent(labels, at, answer.body, spent, answer.status, answer.content_type)
+        spent = self._timer() - began
+        return ScrapeEvent(labels, at, None, spent, error=error, reason=reason)
 
     def _late(self) -> str:
         received = self._fetcher.received
