@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from enginewatch.collect.ingest import Ingest, merge_labels
+from enginewatch.collect.ingest import Ingest, Outcome, merge_labels
 from enginewatch.exposition import PageReader
 from enginewatch.model import Labels, Matcher, MatchOp, Metadata, Millis
 from enginewatch.recording import ScrapeEvent
@@ -54,7 +54,7 @@ def test_a_page_becomes_samples_with_a_report() -> None:
     assert rig.value("scrape_duration_seconds") == 0.25
     assert rig.value("scrape_samples_scraped") == 3
     assert rig.value("scrape_series_added") == 3
-    assert outcome == ("", "", 3, 3)
+    assert outcome == Outcome("", "", 3, 3)
     assert [list(families) for families in rig.described] == [["a"]]
 
 
@@ -90,7 +90,7 @@ def test_an_empty_page_is_up_with_a_warning() -> None:
     # As in Prometheus, so that one rule, on scrape_samples_scraped, serves in both.
     rig = Rig()
     outcome = rig.scrape("")
-    assert outcome == ("", "the page has no samples", 0, 0)
+    assert outcome == Outcome("", "the page has no samples", 0, 0)
     assert (rig.value("up"), rig.value("scrape_samples_scraped")) == (1, 0)
 
 
@@ -125,7 +125,7 @@ def test_the_store_may_forget_and_refs_are_asked_for_again() -> None:
 def test_series_that_are_not_wanted_are_counted_all_the_same() -> None:
     rig = Rig(wanted=lambda name: name == "a")
     outcome = rig.scrape("a 1\nb 2\n")
-    assert outcome == ("", "", 2, 2)
+    assert outcome == Outcome("", "", 2, 2)
     assert rig.values("b") == {}
 
 

@@ -239,6 +239,23 @@ class Metadata(NamedTuple):
     unit: str
 
 
+class ScrapeFailure(StrEnum):
+    """Why a scrape brought nothing: the label `reason` of `enginewatch_scrape_error`.
+
+    The first three mean that nobody answered as an engine would; the others, that
+    somebody answered with something that can't be read.
+    """
+
+    CONNECT = "connect"
+    TIMEOUT = "timeout"
+    HTTP_STATUS = "http_status"
+    REDIRECT = "redirect"
+    FORMAT = "format"
+    PARSE = "parse"
+    TOO_LARGE = "too_large"
+    CONFIGURATION = "configuration"
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """One endpoint to scrape.

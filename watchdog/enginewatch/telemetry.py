@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 
 from enginewatch import __version__
 from enginewatch.alerting.events import GroupStatus
+from enginewatch.collect.ingest import SCRAPE_ERROR
 from enginewatch.collect.loop import Health, TargetState
 from enginewatch.model import METRIC_NAME, Labels, Millis, Sample
 from enginewatch.notify.dispatch import Dispatcher
@@ -48,6 +49,8 @@ class Telemetry(Collector):
         """All values under `job="enginewatch"`; a target's own labels win, as with honor_labels."""
         own = {"job": "enginewatch", "instance": self._instance()}
         for family in self.registry.collect():
+            if family.name == SCRAPE_ERROR:
+                continue  # written with the scrape itself
             for one in family.samples:
                 yield Sample(Labels({**own, **one.labels, METRIC_NAME: one.name}), one.value)
 
@@ -84,17 +87,15 @@ class Telemetry(Collector):
             "Scrapes left out because the target's one before had not ended.",
             labels=_TARGET,
         )
-        failures = CounterMetricFamily(
-            "enginewatch_scrape_failures",
-            "Scrapes without a usable page, by what was wrong.",
-            labels=[*_TARGET, "reason"],
+        failing = GaugeMetricFamily(
+            SCRAPE_ERROR, "1 while the last scrape failed.", labels=[*_TARGET, "reason"]
         )
         for state in states:
             labels = [state.target.target.labels.get(name, "") for name in _TARGET]
             skipped.add_metric(labels, state.skipped)
-            for reason, count in getattr(state, "failures", {}).items():
-                failures.add_metric([*labels, reason.value], count)
-        yield from (targets, skipped, failures)
+            if state.last_error:
+                failing.add_metric([*labels, state.reason], 1)
+        yield from (targets, skipped, failing)
 
     def _rules(self) -> Iterator[Metric]:
         duration = GaugeMetricFamily(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from enginewatch.exposition.errors import PageError, shown
-from enginewatch.model import METRIC_NAME
+from enginewatch.model import METRIC_NAME, ScrapeFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,7 @@ def _exceeded(limit: str, bound: int, found: str) -> PageError:
     return PageError(
         f"{found}, over the {limit} of {bound}",
         hint=f"raise {limit} of the job if this target can be trusted",
+        reason=ScrapeFailure.TOO_LARGE,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from enginewatch.exposition.errors import PageError
 from enginewatch.exposition.grammar import Dialect
+from enginewatch.model import ScrapeFailure
 
 ACCEPT: Final = (
     "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
@@ -25,7 +26,9 @@ def decode(body: bytes) -> str:
         return body.decode()
     except UnicodeDecodeError as failure:
         if body.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise PageError("the page is UTF-16", hint="UTF-8 is expected") from None
+            raise PageError(
+                "the page is UTF-16", hint="UTF-8 is expected", reason=ScrapeFailure.FORMAT
+            ) from None
         line = body.count(b"\n", 0, failure.start) + 1
         raise PageError(
             f"byte 0x{body[failure.start]:02x} is not valid UTF-8", where=f"line {line}"
@@ -43,6 +46,7 @@ def dialect_of(text: str, content_type: str) -> Dialect:
         raise PageError(
             "the page is in the protobuf format, which is not read",
             hint="the server ignored the Accept header; let it serve text",
+            reason=ScrapeFailure.FORMAT,
         )
     if media == "application/openmetrics-text":
         return Dialect.OPENMETRICS
@@ -51,12 +55,14 @@ def dialect_of(text: str, content_type: str) -> Dialect:
         raise PageError(
             "the page is HTML or XML, not metrics",
             hint="is metrics_path right, and no login page or proxy in between?",
+            reason=ScrapeFailure.FORMAT,
         )
     if start.startswith("[") or _JSON_OBJECT.match(text):
         raise PageError(
             "the page is JSON, not metrics",
             hint="trtllm-serve serves JSON at /metrics and Prometheus text at /prometheus/metrics, "
             "when return_perf_metrics is true",
+            reason=ScrapeFailure.FORMAT,
         )
     if start.startswith("\ufeff"):
         raise PageError("the page starts with a byte order mark", hint="plain UTF-8 is expected")

@@ -28,7 +28,8 @@ class ScrapeEvent:
     """What one scrape of one target brought.
 
     `duration` is in seconds. `body` is None when there was no page: then `error`
-    says why. `status` is 0 when there was no answer, or none was recorded.
+    says why, and `reason` in a word (`model.ScrapeFailure`). `status` is 0 when there
+    was no answer, or none was recorded.
     """
 
     labels: Labels
@@ -38,6 +39,7 @@ class ScrapeEvent:
     status: int = 0
     content_type: str = ""
     error: str = ""
+    reason: str = ""
 
     @property
     def page(self) -> str | None:

@@ -143,7 +143,8 @@ class _Reader:
         duration, status = float(given.get("duration", 0)), int(given.get("status", 0))
         lines = given.get("lines")
         body = None if error else self._page(None if lines is None else int(lines))
-        return ScrapeEvent(labels, at, body, duration, status, given.get("content_type", ""), error)
+        kind, reason = given.get("content_type", ""), given.get("reason", "")
+        return ScrapeEvent(labels, at, body, duration, status, kind, error, reason)
 
     def _page(self, lines: int | None) -> bytes:
         """The page that follows; `lines` long, or up to the next directive."""

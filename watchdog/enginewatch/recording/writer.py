@@ -79,6 +79,8 @@ class RecordingWriter:
             page += b"\n"
         if event.body is None:
             attributes.append(("error", quote(event.error or "no page")))
+            if event.reason:
+                attributes.append(("reason", event.reason))
         else:
             attributes.append(("lines", str(page.count(b"\n"))))
         self._write(f"# SCRAPE {format_attributes(attributes)}\n".encode() + page)
