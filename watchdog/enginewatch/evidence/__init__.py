@@ -1,0 +1,1 @@
+"""What text and files say: log signatures, and the verdict on evidence after the fact."""
