@@ -1,0 +1,175 @@
+"""What an engine's answer looks like, measured: the judgement is in rules/diagnose/answers.yml.
+
+Broken numerics show in the text itself: NUL bytes, one character for ever (the
+token that argmax of NaN gives), scripts mixed as no person mixes them, reserved
+tokens as text, nothing at all.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final
+
+from enginewatch.model import Labels, Sample
+
+_MOST: Final = 100_000
+"""Characters of an answer that are looked at."""
+
+_RESERVED: Final = re.compile(
+    r"<\|?(?:reserved|unused|extra|placeholder|special)[_a-z]*[_-]?\d+\|?>|\[unused\d+\]|<unk>|<pad>"
+)
+_SCRIPTS: Final = (
+    ("latin", ((0x41, 0x5A), (0x61, 0x7A), (0xC0, 0x24F))),
+    ("greek", ((0x370, 0x3FF),)),
+    ("cyrillic", ((0x400, 0x52F),)),
+    ("armenian", ((0x530, 0x58F),)),
+    ("hebrew", ((0x590, 0x5FF),)),
+    ("arabic", ((0x600, 0x6FF), (0x750, 0x77F))),
+    ("indic", ((0x900, 0xDFF),)),
+    ("thai", ((0xE00, 0xEFF),)),
+    ("georgian", ((0x10A0, 0x10FF),)),
+    ("hangul", ((0x1100, 0x11FF), (0xAC00, 0xD7AF))),
+    ("kana", ((0x3040, 0x30FF),)),
+    ("han", ((0x3400, 0x4DBF), (0x4E00, 0x9FFF))),
+)
+"""Of Unicode's blocks, those that models are trained on; ranges are inclusive."""
+_SAMPLED: Final = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One choice of one response. `tokens` is -1 where the usage is not given."""
+
+    id: str
+    text: str
+    finish_reason: str
+    tokens: int
+    is_null: bool = False
+    has_nan: bool = False
+
+
+def answers_of(value: Any) -> Iterator[Answer]:
+    """The answers in a response of an OpenAI-compatible server, of SGLang, or a list of such."""
+    if isinstance(value, list):
+        for each in value:
+            yield from answers_of(each)
+        return
+    if not isinstance(value, Mapping):
+        return
+    if isinstance(value.get("choices"), list):
+        usage = value.get("usage")
+        count = len(value["choices"])
+        tokens = _number(usage, "completion_tokens") if count == 1 else -1
+        for index, choice in enumerate(value["choices"]):
+            if isinstance(choice, Mapping):
+                name = str(value.get("id", "")) + (f"#{index}" if count > 1 else "")
+                yield _choice(name, choice, tokens)
+    elif "text" in value and isinstance(value.get("meta_info"), Mapping):
+        meta = value["meta_info"]
+        reason = meta.get("finish_reason")
+        kind = reason.get("type") if isinstance(reason, Mapping) else reason
+        text = value["text"]
+        yield Answer(
+            str(meta.get("id", "")),
+            text if isinstance(text, str) else "",
+            str(kind or ""),
+            _number(meta, "completion_tokens"),
+            is_null=text is None,
+        )
+
+
+def _choice(name: str, choice: Mapping[str, Any], tokens: int) -> Answer:
+    message = choice.get("message", choice.get("delta", {}))
+    text = (
+        message.get("content") if isinstance(message, Mapping) and message else choice.get("text")
+    )
+    thought = message.get("reasoning_content") if isinstance(message, Mapping) else None
+    calls = message.get("tool_calls") if isinstance(message, Mapping) else None
+    whole = (thought if isinstance(thought, str) else "") + (text if isinstance(text, str) else "")
+    return Answer(
+        name,
+        whole[:_MOST],
+        str(choice.get("finish_reason") or ""),
+        tokens,
+        is_null=text is None and not thought and not calls,
+        has_nan=_has_nan(choice.get("logprobs")),
+    )
+
+
+def _number(value: Any, key: str) -> int:
+    found = value.get(key) if isinstance(value, Mapping) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) else -1
+
+
+def _has_nan(value: Any, depth: int = 0) -> bool:
+    if isinstance(value, float):
+        return math.isnan(value)
+    if depth > 8:
+        return False
+    if isinstance(value, Mapping):
+        return any(_has_nan(each, depth + 1) for each in value.values())
+    return isinstance(value, list) and any(_has_nan(each, depth + 1) for each in value)
+
+
+def measured(answers: list[Answer]) -> Iterator[Sample]:
+    """The measurements of a set of answers, as samples without a time.
+
+    Labels: `answer` (its number from 1), `finish_reason`, and `char` on the run.
+    """
+    texts = Counter(answer.text for answer in answers if len(answer.text) >= 8)
+    for number, answer in enumerate(answers, 1):
+        labels = Labels(answer=str(number), finish_reason=answer.finish_reason)
+        text = answer.text
+        char, run, before = longest_run(text)
+        values = {
+            "characters": len(text),
+            "tokens": answer.tokens,
+            "null_characters": text.count("\x00"),
+            "replacement_characters": text.count("\ufffd"),
+            "reserved_tokens": len(_RESERVED.findall(text)),
+            "scripts": len(scripts(text)),
+            "empty": float(not text.strip() or answer.is_null),
+            "nan": float(answer.has_nan),
+            "identical_answers": texts.get(text, 1),
+            "distinct_word_ratio": distinct_words(text),
+            "run_starts_at": before,
+        }
+        for name, value in values.items():
+            yield Sample(labels.with_(__name__=f"enginewatch_answer_{name}"), float(value))
+        yield Sample(
+            labels.with_(__name__="enginewatch_answer_longest_run_characters", char=char),
+            float(run),
+        )
+
+
+def longest_run(text: str) -> tuple[str, int, int]:
+    """The character repeated most in a row, how often, and where that begins; no blanks."""
+    best, length, start = "", 0, 0
+    at = 0
+    for char, group in groupby(text):
+        count = sum(1 for _ in group)
+        if count > length and not char.isspace() and char != "\x00":
+            best, length, start = char, count, at
+        at += count
+    return best, length, start
+
+
+def scripts(text: str) -> frozenset[str]:
+    """The writing systems in a text."""
+    points = {ord(char) for char in text[:_SAMPLED] if char.isalpha()}
+    return frozenset(
+        name
+        for name, ranges in _SCRIPTS
+        if any(low <= point <= high for point in points for low, high in ranges)
+    )
+
+
+def distinct_words(text: str) -> float:
+    """Distinct words per word; 1 where there are too few to say."""
+    words = text.split()
+    return len(set(words)) / len(words) if len(words) >= 50 else 1.0

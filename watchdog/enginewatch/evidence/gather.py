@@ -1,0 +1,219 @@
+"""Reads inputs into what can be judged: matches, facts, and series with their times."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from enginewatch.evidence.answers import Answer, answers_of, measured
+from enginewatch.evidence.assemble import Fact
+from enginewatch.evidence.documents import CONTEXT, DocumentKind
+from enginewatch.evidence.incident import Seen
+from enginewatch.evidence.pack import SignaturePack
+from enginewatch.evidence.pages import Scrape, previous_scrape, read_page
+from enginewatch.evidence.reader import LogReader, Match
+from enginewatch.evidence.redact import redact
+from enginewatch.evidence.segments import Document, Exchange, LogLine, PageText, Segmenter
+from enginewatch.evidence.timeline import Rules, Timeline
+from enginewatch.evidence.verdict import Evidence
+from enginewatch.model import Labels, Millis, Sample
+
+_MOST_DOCUMENTS: Final = 10_000
+_MOST_VALUES: Final = 1_000
+"""Of a JSON list, the values that are looked at."""
+_MOST_SAMPLES: Final = 200_000
+_SHOWN: Final = 400
+_PAGE_STEP: Final[Millis] = 15_000
+"""Between pages that give no time: the interval that most servers are scraped at."""
+_END: Final = "enginewatch_evidence_end"
+"""Stands at the last time of a timeline, so that rules can ask what still holds there."""
+_CONTEXT_SERIES: Final = "enginewatch_context_"
+
+
+class Input(NamedTuple):
+    """One source: a name to show, and its lines without their ends."""
+
+    name: str
+    lines: Iterable[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """All that judges: signatures and verdicts, kinds of documents, rules."""
+
+    pack: SignaturePack
+    kinds: Sequence[DocumentKind]
+    rules: Rules
+
+
+class Gathering:
+    """What the inputs hold, so far. Memory is bounded however long they are."""
+
+    def __init__(self, known: Knowledge, context: Mapping[str, Any], year: int):
+        self.known: Final = known
+        self.context: Final = context
+        self.year: Final = year
+        self.seen: Final = Seen({name: rule.gap for name, rule in known.pack.verdicts.items()})
+        self.facts: Final[list[Fact]] = []
+        self.notes: Final[list[str]] = []
+        self.samples: Final[list[Sample]] = []
+        self._sources: Final[list[_Source]] = []
+        self._answers: Final[list[tuple[Answer, Evidence]]] = []
+        self._lines: Final[dict[str, Evidence]] = {}
+        self._documents = 0
+        kind = next((each for each in known.kinds if each.id == CONTEXT), None)
+        if kind is not None and context:
+            fields = kind.read(context)
+            self.samples.extend(kind.samples(fields))
+            self.facts.append(Fact({}, fields, kind.feeds))
+
+    def read(self, one: Input) -> None:
+        """Read an input to its end."""
+        source = _Source(self, one.name)
+        for segment in Segmenter().split(one.lines):
+            match segment:
+                case LogLine(number=number, raw=raw):
+                    source.line(number, raw)
+                case PageText():
+                    source.page(segment)
+                case Document(number=number):
+                    if not self._document(segment, one.name):
+                        source.line(number, _one_line(segment).encode("utf-8", "replace"))
+                case Exchange(number=number, path=path, status=status):
+                    source.line(number, f'"GET {path} HTTP/1.1" {status}'.encode())
+        source.finish()
+        self._sources.append(source)
+
+    def timelines(self) -> Iterator[Timeline]:
+        """All that can be judged as series."""
+        for source in self._sources:
+            yield from source.timelines()
+        yield self._document_timeline()
+
+    def _document(self, document: Document, source: str) -> bool:
+        """Take in a JSON value; False where it is of no known kind."""
+        self._documents += 1
+        if self._documents > _MOST_DOCUMENTS:
+            return True
+        evidence = _shown(document, source)
+        answers = list(answers_of(document.value))
+        if answers:
+            self._answers.extend((answer, evidence) for answer in answers)
+            return True
+        is_list = isinstance(document.value, list)
+        values = document.value[:_MOST_VALUES] if is_list else [document.value]
+        known = False
+        for value in values:
+            for kind in self.known.kinds:
+                if kind.fits(value):
+                    known = True
+                    fields = kind.read(value)
+                    self.facts.append(Fact(fields, kind.derived, kind.feeds))
+                    self._add_samples(kind.samples(fields), evidence)
+        if document.path:
+            form = "list" if is_list else "object"
+            labels = Labels(path=document.path, form=form, __name__="enginewatch_exchange_json")
+            self._add_samples([Sample(labels, float(len(values)))], evidence)
+        return known
+
+    def _add_samples(self, samples: Iterable[Sample], evidence: Evidence) -> None:
+        line = f"{evidence.source}:{evidence.line}"
+        self._lines[line] = evidence
+        self.samples.extend(Sample(s.labels.with_(line=line), s.value) for s in samples)
+
+    def _document_timeline(self) -> Timeline:
+        """What configurations, answers and the context say, at one time."""
+        timeline = Timeline("documents")
+        for sample in measured([answer for answer, _ in self._answers]):
+            self._add_samples([sample], self._answers[int(sample.labels["answer"]) - 1][1])
+        timeline.lines.update(self._lines)
+        if self.samples:
+            timeline.add("documents", 0, self.samples)
+        return timeline
+
+
+class _Source:
+    """One input on its way into the gathering."""
+
+    def __init__(self, gathering: Gathering, name: str):
+        self._gathering: Final = gathering
+        self._name: Final = name
+        self._reader: Final = LogReader(gathering.known.pack.signatures, name, year=gathering.year)
+        self._log: Final = Timeline(name)
+        self._newest: Final[dict[Labels, Millis]] = {}
+        self._scrapes: Final[dict[Labels, list[Scrape]]] = {}
+
+    def line(self, number: int, raw: bytes) -> None:
+        self._reader.skip_to(number)
+        self._take(self._reader.feed(raw))
+
+    def page(self, text: PageText) -> None:
+        scrape = read_page(text, self._name, self._gathering.notes)
+        self._scrapes.setdefault(text.labels, []).append(scrape)
+
+    def finish(self) -> None:
+        self._take(self._reader.finish())
+        if self._reader.cut:
+            what = f"{self._reader.cut} lines were cut: longer than 64 KiB"
+            self._gathering.notes.append(f"{self._name}: {what}")
+
+    def timelines(self) -> Iterator[Timeline]:
+        if self._log.rounds:
+            yield self._log_timeline()
+        for labels, scrapes in self._scrapes.items():
+            yield self._page_timeline(labels, scrapes)
+
+    def _take(self, matches: Iterable[Match]) -> None:
+        for match in matches:
+            self._gathering.seen.add(match)
+            if len(self._log.rounds) < _MOST_SAMPLES:
+                for sample in match.samples():
+                    self._sample(match, sample)
+
+    def _sample(self, match: Match, sample: Sample) -> None:
+        labels = sample.labels.with_(instance=self._name, job="log", deployment=self._name)
+        stamp = match.line.stamp
+        at = stamp.at if stamp and not stamp.boot else match.line.number * 1000
+        # Lines of one second come in an order, too.
+        at = max(at, self._newest.get(labels, at - 1) + 1)
+        self._newest[labels] = at
+        self._log.add(labels, at, [Sample(labels, sample.value)], match.evidence)
+
+    def _log_timeline(self) -> Timeline:
+        end = max(self._newest.values())
+        last = self._reader.last_stamp
+        if last is not None and not last.boot:
+            end = max(last.at, end)
+        labels = Labels(instance=self._name, job="log", __name__=_END)
+        evidence = Evidence(self._name, self._reader.number, "the log ends here")
+        self._log.add("end", end, [Sample(labels, 1.0)], evidence)
+        return self._log
+
+    def _page_timeline(self, target: Labels, scrapes: Sequence[Scrape]) -> Timeline:
+        timeline = Timeline(self._name)
+        own = Labels({"instance": self._name, "job": "page", "deployment": self._name, **target})
+        context = [
+            Sample(sample.labels.with_(**own), sample.value)
+            for sample in self._gathering.samples
+            if sample.labels.name.startswith(_CONTEXT_SERIES)
+        ]
+        at = -_PAGE_STEP
+        for scrape in (*previous_scrape(self._gathering.context, scrapes), *scrapes):
+            at = scrape.at if scrape.at is not None else at + _PAGE_STEP
+            where = Evidence(self._name, scrape.number, scrape.shown)
+            timeline.add("page", at, scrape.labelled(own), where)
+            timeline.add("scrape", at, scrape.about(own))
+            if context:
+                timeline.add("context", at, context)
+        timeline.add("end", at, [Sample(own.with_(__name__=_END), 1.0)])
+        return timeline
+
+
+def _shown(document: Document, source: str) -> Evidence:
+    return Evidence(source, document.number, redact(" ".join(document.text[:_SHOWN].split())))
+
+
+def _one_line(document: Document) -> str:
+    return json.dumps(document.value) if "\n" in document.text else document.text
