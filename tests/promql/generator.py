@@ -89,7 +89,8 @@ class Generator:
         if depth > 1 and self._one_in(8):
             step = self._pick(("", "15s", "1m", "37s"))
             span = self._pick(("2m", "5m", "10m"))
-            return f"({self._vector(depth - 1)})[{span}:{step}]{self._modifiers()}"
+            inner = self._selector() if depth == 2 else self._vector(depth - 1)
+            return f"({inner})[{span}:{step}]{self._modifiers()}"
         return f"{self._pick(names)}{self._matchers()}[{self._pick(RANGES)}]{self._modifiers()}"
 
     def _scalar(self, depth: int) -> str:
@@ -122,7 +123,8 @@ class Generator:
 
     def _of_range(self, depth: int) -> str:
         if self._one_in(2):
-            return f"{self._pick(RATES)}({self._matrix(COUNTERS, depth)})"
+            # A difference in the last digit may be a fall, and that a counter's restart.
+            return f"{self._pick(RATES)}({self._matrix(COUNTERS, min(depth, 2))})"
         if self._one_in(6):
             return f"quantile_over_time({self._pick(QUANTILES)}, {self._matrix(GAUGES, depth)})"
         if self._one_in(6):
