@@ -124,6 +124,8 @@ def test_alternatives_are_what_the_pattern_matches(pieces: list[str]) -> None:
         ("rate(gone[5m])", False),
         ("sum by (a) (gone)", False),
         ("topk(NaN, gone)", True),
+        ("topk(3, gone)", False),
+        ("topk(scalar(gone), there)", True),
         ("gone + there", False),
         ("gone or there", True),
         ("there unless gone", True),

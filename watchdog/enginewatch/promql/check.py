@@ -5,6 +5,7 @@ The head keeps the series that some rule reads, and no longer than rules look ba
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
@@ -16,6 +17,7 @@ from enginewatch.promql.ast import (
     Call,
     Expr,
     MatrixSelector,
+    NumberLiteral,
     Subquery,
     VectorSelector,
 )
@@ -108,8 +110,8 @@ def may_give(expr: Expr, exists: Callable[[str], bool]) -> bool:
             return found is None or any(map(exists, found))
         case Call(func=func) if func in _FROM_NOTHING:
             return True
-        case Aggregate(param=Expr()):
-            return True  # a parameter that can't be, such as topk(NaN, …), is an error even so
+        case Aggregate(param=NumberLiteral(value=value)) if not math.isfinite(value):
+            return True  # topk(NaN, …) is an error whatever it is to pick from
         case Binary(op="or"):
             return may_give(expr.left, exists) or may_give(expr.right, exists)
         case Binary(op="unless"):
