@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -11,6 +11,7 @@ import httpx
 
 from enginewatch.model import Millis
 from enginewatch.notify.message import DeliveryError, FailureReason
+from enginewatch.notify.text import one_line
 
 TRY_AGAIN: Final = frozenset({408, 425, 429})
 """Client errors that another attempt may cure; every 5xx is one too, every other 4xx is final."""
@@ -21,7 +22,7 @@ EXCERPT: Final = 200
 async def post(
     client: httpx.AsyncClient,
     url: str,
-    body: Mapping[str, Any],
+    body: Mapping[str, Any] | Sequence[Any],
     *,
     receiver: str,
     headers: Mapping[str, str] | None = None,
@@ -60,20 +61,28 @@ async def post(
         ) from None
 
 
-def check(answer: httpx.Response, *, receiver: str) -> None:
-    """Raise `DeliveryError` unless the answer is a success."""
+def check(answer: httpx.Response, *, receiver: str, secrets: Collection[str] = ()) -> None:
+    """Raise `DeliveryError` unless the answer is a success; it quotes none of `secrets`."""
     if answer.is_success:
         return
-    said = " ".join(answer.text[:EXCERPT].split())
+    said = excerpt(answer, secrets)
     raise DeliveryError(
         f"answered {answer.status_code} {answer.reason_phrase}" + (f": {said}" if said else ""),
         where=receiver,
         retryable=answer.status_code in TRY_AGAIN or answer.status_code >= 500,
-        retry_after=retry_after(answer, datetime.now(UTC)),
+        retry_after=retry_after_now(answer),
         reason=reason(answer.status_code),
         # What a gateway answers says nothing about the server behind it.
         maybe_delivered=answer.status_code >= 500,
     )
+
+
+def excerpt(answer: httpx.Response, secrets: Collection[str] = ()) -> str:
+    """The beginning of what was answered, in one line, with each of `secrets` struck out."""
+    said = answer.text
+    for secret in secrets:
+        said = said.replace(secret, "<secret>")
+    return one_line(said[:EXCERPT])
 
 
 def reason(status: int) -> FailureReason:
@@ -81,6 +90,11 @@ def reason(status: int) -> FailureReason:
     if status == 429:
         return FailureReason.RATE_LIMITED
     return FailureReason.SERVER_ERROR if status >= 500 else FailureReason.REJECTED
+
+
+def retry_after_now(answer: httpx.Response) -> Millis | None:
+    """How long the answer asks to be left alone from now on, in ms."""
+    return retry_after(answer, datetime.now(UTC))
 
 
 def retry_after(answer: httpx.Response, now: datetime) -> Millis | None:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from enginewatch.model import Alert, AlertState, Millis
+from enginewatch.model import Alert, AlertState, Labels, Millis
 from enginewatch.notify.message import Notification, Reason
 from enginewatch.units import format_duration, format_time
 
@@ -157,9 +157,9 @@ def moment(at: Millis) -> str:
 def ranked(notification: Notification) -> tuple[Alert, ...]:
     """The alerts, those that matter most first: firing, severe, early."""
 
-    def rank(alert: Alert) -> tuple[bool, float, Millis, str]:
+    def rank(alert: Alert) -> tuple[bool, float, Millis, Labels]:
         firing = alert.state is AlertState.FIRING
-        return (not firing, _rank(severity_of(alert)), started(alert), alert.fingerprint)
+        return (not firing, _rank(severity_of(alert)), started(alert), alert.labels)
 
     return tuple(sorted(notification.alerts, key=rank))
 
