@@ -140,7 +140,7 @@ def test_anchors_and_merges() -> None:
             "use authorization: {credentials_file",
         ),
         ("scrape_configs: [{job_name: ''}]", "job_name: must not be empty"),
-        ("receivers: [{name: a, slack_configs: []}]", "only console_configs and webhook_configs"),
+        ("receivers: [{name: a, email_configs: []}]", "Alertmanager behind alertmanager_configs"),
         ("receivers: [{name: a, webhook_configs: [{}]}]", "webhook_configs[0]: no URL (give url"),
     ],
 )

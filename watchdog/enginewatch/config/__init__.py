@@ -6,7 +6,14 @@ from enginewatch.config.http import Authorization, BasicAuth, HttpConfig, Secret
 from enginewatch.config.load import load_config, parse_config, validated
 from enginewatch.config.matchers import parse_matchers
 from enginewatch.config.presets import PRESETS, Preset
-from enginewatch.config.receivers import ConsoleConfig, ReceiverConfig, WebhookConfig
+from enginewatch.config.receivers import (
+    AlertmanagerConfig,
+    ConsoleConfig,
+    PagerDutyConfig,
+    ReceiverConfig,
+    SlackConfig,
+    WebhookConfig,
+)
 from enginewatch.config.root import SHIPPED, Config, GlobalConfig, StorageConfig, WebConfig
 from enginewatch.config.routing import GROUP_BY_ALL, InhibitRuleConfig, RouteConfig
 from enginewatch.config.scrape import FileSdConfig, ScrapeConfig, StaticConfig, address_problem
@@ -19,6 +26,7 @@ __all__ = [
     "GROUP_BY_ALL",
     "PRESETS",
     "SHIPPED",
+    "AlertmanagerConfig",
     "Authorization",
     "BasicAuth",
     "Config",
@@ -30,11 +38,13 @@ __all__ = [
     "HeartbeatConfig",
     "HttpConfig",
     "InhibitRuleConfig",
+    "PagerDutyConfig",
     "Preset",
     "ReceiverConfig",
     "RouteConfig",
     "ScrapeConfig",
     "SecretUrl",
+    "SlackConfig",
     "Span",
     "StaticConfig",
     "StorageConfig",

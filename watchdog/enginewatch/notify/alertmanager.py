@@ -1,0 +1,74 @@
+"""Alertmanager receiver: posts alerts as Prometheus does, to `/api/v2/alerts`.
+
+Alertmanager calls an alert resolved once its `endsAt` has passed, so one that fires is
+given an end in the future, and every notification of its group moves that on. It has to
+be further off than the group's `repeat_interval`, or the alert ends between two of them.
+The API: github.com/prometheus/alertmanager, api/v2/openapi.yaml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import httpx
+
+from enginewatch.model import Alert, Millis
+from enginewatch.notify.http import check, post
+from enginewatch.notify.message import Notification, Receipt
+from enginewatch.notify.text import alert_page, started
+from enginewatch.units import format_time
+
+PATH: Final = "/api/v2/alerts"
+
+
+@dataclass(frozen=True)
+class Alertmanager:
+    """Posts to the Alertmanager at `url`.
+
+    Alerts that fire are valid for `lifetime` ms from when their notification was decided on.
+    """
+
+    name: str
+    url: str
+    lifetime: Millis
+    client: httpx.AsyncClient
+    send_resolved: bool = True
+    headers: Callable[[], Mapping[str, str]] = field(default=dict)
+
+    async def send(self, notification: Notification, _: Receipt | None = None) -> Receipt:
+        answer = await post(
+            self.client,
+            self.url.rstrip("/") + PATH,
+            alerts(notification, self.lifetime),
+            receiver=self.name,
+            headers=self.headers(),
+        )
+        check(answer, receiver=self.name)
+        return Receipt(detail=f"{answer.status_code} {answer.reason_phrase}")
+
+    async def close(self) -> None:
+        await self.client.aclose()
+
+
+def alerts(notification: Notification, lifetime: Millis) -> list[dict[str, Any]]:
+    """The body: the group's alerts, those that fire with an end that is `lifetime` ms off."""
+    return [_alert(alert, notification, lifetime) for alert in notification.alerts]
+
+
+def _alert(alert: Alert, notification: Notification, lifetime: Millis) -> dict[str, Any]:
+    page = alert_page(alert, notification.external_url)
+    begun = started(alert)
+    # An end before the start is refused, and with it the whole post; clocks do step back.
+    if alert.resolved_at is None:
+        ended = max(begun, notification.at) + lifetime
+    else:
+        ended = max(begun, alert.resolved_at)
+    return {
+        "labels": dict(alert.labels),
+        "annotations": dict(alert.annotations),
+        "startsAt": format_time(begun),
+        "endsAt": format_time(ended),
+        **({"generatorURL": page} if page else {}),
+    }
