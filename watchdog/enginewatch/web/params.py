@@ -21,7 +21,7 @@ from enginewatch.units import parse_duration, parse_time
 MAX_POINTS = 11_000
 """Points per series in one range query, as in Prometheus (`web/api/v1/api.go`)."""
 
-MAX_FORM = 1 << 20
+MAX_BODY = 1 << 20
 
 
 class ParameterError(EnginewatchError):
@@ -38,7 +38,8 @@ class Params:
     async def of(cls, request: Request) -> Params:
         pairs = request.query_params.multi_items()
         if request.method == "POST":
-            pairs += parse_qsl(await _body(request), keep_blank_values=True)
+            form = (await read_body(request)).decode("utf-8", "replace")
+            pairs += parse_qsl(form, keep_blank_values=True)
         merged: dict[str, list[str]] = {}
         for key, value in pairs:
             merged.setdefault(key, []).append(value)
@@ -108,14 +109,14 @@ class Params:
         return found
 
 
-async def _body(request: Request) -> str:
-    """A form's text. The whole of a query fits in a small one."""
+async def read_body(request: Request) -> bytes:
+    """What was sent. Raises ParameterError for more than anybody can mean: a query is short."""
     body = b""
     async for chunk in request.stream():
         body += chunk
-        if len(body) > MAX_FORM:
-            raise ParameterError(f"the form is longer than {MAX_FORM} bytes", where="request body")
-    return body.decode("utf-8", "replace")
+        if len(body) > MAX_BODY:
+            raise ParameterError(f"it is longer than {MAX_BODY} bytes", where="request body")
+    return body
 
 
 def steps(params: Params) -> tuple[Millis, Millis, Millis]:

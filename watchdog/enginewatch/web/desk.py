@@ -1,0 +1,68 @@
+"""What pages and API ask of the notifications' side: who is told of an alert, and why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from enginewatch.model import Alert, Labels, Millis
+from enginewatch.notify.route import Route
+from enginewatch.notify.silence import Silences
+
+
+class Muting(Protocol):
+    """Why an alert is not told of: ids of silences, alerts, names of time intervals."""
+
+    @property
+    def silenced_by(self) -> tuple[str, ...]: ...
+
+    @property
+    def inhibited_by(self) -> tuple[Labels, ...]: ...
+
+    @property
+    def quiet_by(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How telling one receiver of an alert's group stands.
+
+    `at` is when it last took a notification, and `detail` what it answered.
+    `attempts` have failed since.
+    """
+
+    receiver: str
+    at: Millis | None = None
+    detail: str = ""
+    attempts: int = 0
+
+
+class Desk(Protocol):
+    """All of it is called in the event loop's thread."""
+
+    def alerts(self) -> Iterable[Alert]:
+        """All that the rules have, resolved ones for as long as they are kept."""
+        ...
+
+    def muting(self, alert: Alert, now: Millis) -> Muting: ...
+
+    def routes(self, labels: Labels) -> Sequence[Route]:
+        """The routes that take an alert."""
+        ...
+
+    def receivers(self) -> Sequence[str]:
+        """The names of all that are configured."""
+        ...
+
+    def deliveries(self, alert: Alert) -> Iterable[Delivery]: ...
+
+    @property
+    def silences(self) -> Silences: ...
+
+    async def keep(self) -> None:
+        """Save changes of the silences, and tell of what they no longer mute.
+
+        Raises EnginewatchError when they can't be saved; they are in force all the same.
+        """
+        ...
