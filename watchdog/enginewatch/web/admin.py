@@ -60,18 +60,19 @@ class Admin:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
         return Response(encode(self.registry), headers={"Content-Type": content_type})
 
-    def refusal(self, request: Request) -> Response | None:
+    def refusal(self, request: Request, given: str | None = None) -> Response | None:
         """The answer to a state-changing request that may not be served, else None.
 
-        Without a token the API is on loopback only; a web page open in a browser
-        there could still post to it, which its `Origin` gives away.
+        The token comes in the Authorization header, or is `given`, from a form. Without
+        a token the API is on loopback only; a web page open in a browser there could
+        still post to it, which its `Origin` gives away.
         """
         expected = self.token()
         if expected is not None:
-            scheme, _, given = request.headers.get("authorization", "").partition(" ")
-            if scheme.lower() == "bearer" and hmac.compare_digest(
-                given.encode(), expected.encode()
-            ):
+            scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+            if scheme.lower() != "bearer":
+                credentials = given or ""
+            if hmac.compare_digest(credentials.encode(), expected.encode()):
                 return None
             return PlainTextResponse(
                 "needs the API token: Authorization: Bearer <web.token_file>\n",

@@ -36,12 +36,18 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters["ago"] = ago
+    made.filters["until"] = until
     return made
 
 
 def ago(at: Millis, now: Millis) -> str:
     """How long before `now`, to the second: `3m20s`."""
     return format_duration(max(0, now - at) // 1000 * 1000)
+
+
+def until(at: Millis, now: Millis) -> str:
+    """How long after `now`, to the second."""
+    return ago(now, at)
 
 
 @dataclass(frozen=True)
