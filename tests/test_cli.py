@@ -3,47 +3,20 @@
 from __future__ import annotations
 
 import json
-import logging
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-
-from enginewatch.cli import main
+from tests.support.cli import Run, console_script
 
 DATA = Path(__file__).parent / "data"
 FLOOD = DATA / "vllm-prefill-flood.prom.xz"
 
 
-class Done(NamedTuple):
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-Run = Callable[..., Done]
-
-
 @pytest.fixture
 def enginewatch(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """The console script in this process: a new one takes a second to import everything."""
-    root = logging.getLogger()
-    monkeypatch.setattr(root, "handlers", list(root.handlers))
-    monkeypatch.setattr(root, "level", root.level)
-
-    def run(*arguments: str, cwd: Path | None = None) -> Done:
-        monkeypatch.setattr(sys, "argv", ["enginewatch", *arguments])
-        if cwd is not None:
-            monkeypatch.chdir(cwd)
-        with pytest.raises(SystemExit) as ended:
-            main()
-        told = capsys.readouterr()
-        return Done(int(ended.value.code or 0), told.out, told.err)
-
-    return run
+    return console_script(monkeypatch, capsys)
 
 
 def test_as_a_process_a_mistake_is_one_line_on_stderr(tmp_path: Path) -> None:

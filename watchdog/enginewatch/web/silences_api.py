@@ -181,6 +181,11 @@ def matcher_json(matcher: Matcher) -> dict[str, Any]:
     }
 
 
+def matcher_of(found: Any) -> Matcher:
+    """What `matcher_json` made of a matcher. Raises ValueError for anything else."""
+    return PostedMatcher.model_validate(found).matcher()
+
+
 def error(status: int, text: str) -> JSONResponse:
     """An error as Alertmanager answers it: a JSON string."""
     return JSONResponse(text, status_code=status)
