@@ -118,6 +118,9 @@ class RecordingRunner:
         """Evaluates and writes; gives the number of samples written. Raises EnginewatchError."""
         vector = vector_of(surroundings.evaluator.result(self.rule.expr, moment.at))
         rows = np.flatnonzero(vector.present)
+        if not len(rows):
+            self.source.append(moment.at, _NO_REFS, _NO_VALUES)
+            return 0
         _check_limit(len(rows), self.limit, "series")
         outputs = self._outputs(vector.layout)
         if outputs.number is not None:

@@ -105,6 +105,8 @@ def may_give(expr: Expr, exists: Callable[[str], bool]) -> bool:
     `exists` tells whether there may be a series of that name.
     """
     match expr:
+        case VectorSelector(name=name) if name:
+            return exists(name)
         case VectorSelector():
             found = names(expr)
             return found is None or any(map(exists, found))

@@ -90,7 +90,7 @@ def _renamed(vector: Vector, target: str, named: Relabelling, changed: list[bool
         # Names to be dropped at the end: one that was just given is meant to stay.
         marked = vector.nameless & ~np.array(changed, dtype=np.bool_)
         vector = replace(vector, nameless=marked)
-    return relabel(replace(vector, order=None), named)
+    return relabel(vector if vector.order is None else replace(vector, order=None), named)
 
 
 def _sorted(sign: int, call: Call, context: Context) -> Vector:

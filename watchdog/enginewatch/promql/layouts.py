@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -81,7 +80,9 @@ def _without_name(layout: Layout) -> Relabelling:
 def relabel(vector: Vector, to: Relabelling) -> Vector:
     """The vector under new labels. Raises EvaluationError where two present rows get the same."""
     if to.rows is None:
-        return replace(vector, layout=to.layout, times=None)
+        return Vector(
+            to.layout, vector.values, vector.present, order=vector.order, nameless=vector.nameless
+        )
     live = np.flatnonzero(vector.present)
     target = to.rows[live]
     hits = np.bincount(target, minlength=len(to.layout))

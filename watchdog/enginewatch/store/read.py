@@ -95,6 +95,11 @@ def window(layout: Layout, first: Sequence[Cells], shared: Sequence[Cells]) -> W
 
 def instant(layout: Layout, first: Sequence[NewestCells], shared: Sequence[Cells]) -> Instant:
     """As `window`, of the newest cells; `shared` holds all cells within the lookback."""
+    if len(first) == 1 and not shared:
+        (part,) = first
+        present = part.present & ~is_marker(part.values)
+        part.values[~present] = np.nan
+        return Instant(layout, part.values, part.times, present)
     size = len(layout)
     values, times = np.full(size, np.nan), np.zeros(size, np.int64)
     present = np.zeros(size, np.bool_)

@@ -40,7 +40,8 @@ class _Steady(NamedTuple):
     """The newest round, if all went well, to write one like it without looking at each ref.
 
     `cells` is the round as lanes are given it, good for all rounds of these refs
-    and this epoch once `cells[members]` are set.
+    and this epoch once `cells[members]` are set. A round of nothing after a round of
+    nothing is not written at all.
     """
 
     epoch: int
@@ -233,6 +234,8 @@ class Source:
             or (np.isnan(values).any() and is_marker(values).any())
         ):
             return None
+        if not len(refs):
+            return AppendResult()
         steady.cells[steady.members] = values
         for lane in self._lanes.values():
             lane.write(at, steady.cells)
@@ -265,7 +268,7 @@ class Source:
             roster.ended[ended] = at
             roster.alive[:] = alive
         self._steady = None
-        if stored and stored == len(refs):
+        if stored == len(refs) and (stored or not markers):
             cells[ended] = MISSING
             self._steady = _Steady(roster.epoch, refs.tobytes(), index, cells)
         self._core.appended += stored
