@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from starlette.applications import Starlette
-from tests.notify.alerts import BESIDE, FIRED, URL, resolved
+from tests.notify.alerts import BESIDE, FIRED, resolved
 from tests.support.server import serve
 from tests.web.desk import StubDesk
 
@@ -33,7 +33,7 @@ def api(desk: StubDesk) -> Iterator[str]:
     def now() -> int:
         return time.time_ns() // 1_000_000
 
-    reading = AlertmanagerApi(desk, lambda: desk.tree, lambda: URL, now, now())
+    reading = AlertmanagerApi(desk, now, now())
     writing = SilencesApi(desk, now, lambda _: None)
     with serve(Starlette(routes=[*reading.routes(), *writing.routes()])) as url:
         yield url

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.notify.alerts import URL
+
 from enginewatch.config import parse_config
 from enginewatch.model import Alert, Labels, Millis
 from enginewatch.notify.route import Route, route_tree
@@ -33,7 +35,7 @@ class Muting(NamedTuple):
 class StubDesk:
     known: list[Alert]
     silences: Silences = field(default_factory=Silences)
-    tree: Route = field(default_factory=lambda: route_tree(parse_config(CONFIG, Path("e.yml"))))
+    root: Route = field(default_factory=lambda: route_tree(parse_config(CONFIG, Path("e.yml"))))
     inhibited: dict[Labels, tuple[Labels, ...]] = field(default_factory=dict)
     told: tuple[Delivery, ...] = ()
     kept: int = 0
@@ -45,8 +47,11 @@ class StubDesk:
         silenced = self.silences.silenced_by(alert.labels, now)
         return Muting(silenced, self.inhibited.get(alert.labels, ()))
 
-    def routes(self, labels: Labels) -> Sequence[Route]:
-        return self.tree.match(labels)
+    def tree(self) -> Route:
+        return self.root
+
+    def external_url(self) -> str:
+        return URL
 
     def receivers(self) -> Sequence[str]:
         return "on-call", "desk"

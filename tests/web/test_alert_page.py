@@ -34,14 +34,19 @@ def token() -> list[str]:
 def client(desk: StubDesk, token: list[str]) -> Iterator[httpx.Client]:
     async def nothing() -> None: ...
 
+    def read_token() -> str | None:
+        if token and token[0] == "unreadable":
+            raise EnginewatchError("token: can't read the secret")
+        return token[0] if token else None
+
     admin = Admin(
         CollectorRegistry(),
         lambda: None,
         lambda: None,
         nothing,
-        lambda: token[0] if token else None,
+        read_token,
     )
-    pages = AlertPages(desk, lambda: NOW, admin.refusal, lambda: bool(token), environment())
+    pages = AlertPages(desk, lambda: NOW, admin.refusal, admin.needs_token, environment())
     with (
         serve(Starlette(routes=pages.routes())) as url,
         httpx.Client(base_url=url, timeout=10) as client,
@@ -78,7 +83,7 @@ def test_it_says_what_is_known(client: httpx.Client, desk: StubDesk) -> None:
 
 
 def test_what_nobody_is_told_of_is_said(client: httpx.Client, desk: StubDesk) -> None:
-    desk.tree = replace(desk.tree, receiver="", routes=())
+    desk.root = replace(desk.root, receiver="", routes=())
     assert "Nobody" in client.get(PATH).text
 
 
@@ -180,6 +185,15 @@ def test_with_a_token_the_form_asks_for_it(
     assert client.post(f"{PATH}/silence", data={**FORM, "token": "s3cret"}).status_code == 303
     header = {"Authorization": "Bearer s3cret"}
     assert client.post(f"{PATH}/silence", data=FORM, headers=header).status_code == 303
+
+
+def test_a_token_that_can_not_be_read_hides_no_alert(
+    client: httpx.Client, desk: StubDesk, token: list[str]
+) -> None:
+    token.append("unreadable")
+    assert client.get(PATH).status_code == 200
+    assert client.post(f"{PATH}/silence", data={**FORM, "token": "x"}).status_code == 503
+    assert not desk.silences.all()
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null"])

@@ -126,6 +126,7 @@ def test_a_silence_is_taken_and_shown(client: httpx.Client, desk: StubDesk) -> N
         ({"matchers": [{"name": "a", "value": 5, "isRegex": True}]}, 400, "matchers.0.value"),
         ({"matchers": "all"}, 400, "matchers"),
         ({"endsAt": "tomorrow"}, 400, "endsAt"),
+        ({"endsAt": 1_900_000_000_000}, 400, "endsAt"),
         ({"endsAt": "2025-11-30T18:00:00Z"}, 400, "ends before it begins"),
         ({"comment": " "}, 400, "needs a comment"),
         ({"createdBy": None}, 400, "createdBy"),

@@ -60,6 +60,13 @@ class Admin:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
         return Response(encode(self.registry), headers={"Content-Type": content_type})
 
+    def needs_token(self) -> bool:
+        """Whether `refusal` asks for a token."""
+        try:
+            return self.token() is not None
+        except EnginewatchError:
+            return True
+
     def refusal(self, request: Request, given: str | None = None) -> Response | None:
         """The answer to a state-changing request that may not be served, else None.
 
@@ -67,7 +74,11 @@ class Admin:
         a token the API is on loopback only; a web page open in a browser there could
         still post to it, which its `Origin` gives away.
         """
-        expected = self.token()
+        try:
+            expected = self.token()
+        except EnginewatchError as failure:
+            said = f"refused, as the API token can't be read: {failure}\n"
+            return PlainTextResponse(said, status_code=503)
         if expected is not None:
             scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
             if scheme.lower() != "bearer":

@@ -18,6 +18,7 @@ from enginewatch.model import Alert, AlertState, Labels, Matcher, MatchOp, Milli
 from enginewatch.notify import text
 from enginewatch.notify.silence import Silence, SilenceError
 from enginewatch.units import parse_duration
+from enginewatch.web.alertmanager_api import receivers_of
 from enginewatch.web.desk import Desk
 from enginewatch.web.pages import HEADERS
 from enginewatch.web.params import ParameterError, Params
@@ -108,7 +109,7 @@ class AlertPages:
             silences=[self.desk.silences.get(id_) for id_ in muting.silenced_by],
             inhibited=[self._title(labels) for labels in muting.inhibited_by],
             quiet=muting.quiet_by,
-            receivers=sorted({r.receiver for r in self.desk.routes(alert.labels) if r.receiver}),
+            receivers=receivers_of(self.desk.tree().match(alert.labels)),
             deliveries=list(self.desk.deliveries(alert)),
             scopes={name: matchers(alert.labels, name) for name in SCOPES},
             spans=SPANS,

@@ -61,7 +61,7 @@ class Wanted(NamedTuple):
         if not matches_all(shown.alert.labels, self.matchers):
             return False
         if self.receiver and not any(
-            self.receiver.fullmatch(name) for name in receivers_of(shown.routes)
+            self.receiver.fullmatch(name) for name in receivers_of(shown.routes) or [NOBODY]
         ):
             return False
         causes = {
@@ -82,11 +82,9 @@ def _flag(request: Request, name: str) -> bool:
 
 @dataclass(frozen=True)
 class AlertmanagerApi:
-    """The routes that read; `tree` is the routing tree, `since` when the daemon started."""
+    """The routes that read; `since` is when the daemon started."""
 
     desk: Desk
-    tree: Callable[[], Route]
-    external_url: Callable[[], str]
     clock: Callable[[], Millis]
     since: Millis
 
@@ -99,11 +97,10 @@ class AlertmanagerApi:
         ]
 
     def shown(self) -> Iterator[Shown]:
-        now = self.clock()
+        now, tree = self.clock(), self.desk.tree()
         for alert in self.desk.alerts():
             if alert.state is AlertState.FIRING:
-                routes = tuple(self.desk.routes(alert.labels))
-                yield Shown(alert, routes, self.desk.muting(alert, now))
+                yield Shown(alert, tree.match(alert.labels), self.desk.muting(alert, now))
 
     async def alerts(self, request: Request) -> Response:
         try:
@@ -143,7 +140,7 @@ class AlertmanagerApi:
         return JSONResponse(
             {
                 "cluster": {"status": "disabled", "peers": []},
-                "config": {"original": original(self.tree(), self.desk.receivers())},
+                "config": {"original": original(self.desk.tree(), self.desk.receivers())},
                 "uptime": format_time(self.since),
                 "versionInfo": {
                     "version": __version__,
@@ -164,9 +161,9 @@ class AlertmanagerApi:
             "startsAt": format_time(started(alert)),
             "endsAt": format_time(now + LIFETIME),
             "updatedAt": format_time(now),
-            "generatorURL": alert_page(alert, self.external_url()),
+            "generatorURL": alert_page(alert, self.desk.external_url()),
             "fingerprint": alert.fingerprint,
-            "receivers": [{"name": name} for name in receivers_of(shown.routes)],
+            "receivers": [{"name": name} for name in receivers_of(shown.routes) or [NOBODY]],
             "status": {
                 "state": "suppressed" if silenced or inhibited or quiet else "active",
                 "silencedBy": silenced,
@@ -178,7 +175,7 @@ class AlertmanagerApi:
 
 def receivers_of(routes: Sequence[Route]) -> list[str]:
     """The receivers that hear of an alert, each once."""
-    return sorted({route.receiver for route in routes if route.receiver}) or [NOBODY]
+    return sorted({route.receiver for route in routes if route.receiver})
 
 
 def original(tree: Route, receivers: Sequence[str]) -> str:

@@ -13,19 +13,27 @@ from typing import Any, Final
 import uvicorn
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
+from starlette.routing import Route
 
 from enginewatch.alerting.judge import Judge
 from enginewatch.errors import EnginewatchError
 from enginewatch.model import Millis
 from enginewatch.web.admin import Admin
+from enginewatch.web.alert_page import AlertPages
+from enginewatch.web.alertmanager_api import AlertmanagerApi
+from enginewatch.web.desk import Desk
 from enginewatch.web.pages import Pages, environment
 from enginewatch.web.query_api import QueryApi
+from enginewatch.web.silences_api import SilencesApi
 from enginewatch.web.state_api import StateApi
 
 
 @dataclass(frozen=True)
 class Api:
-    """What the HTTP API shows, each part as it is when asked."""
+    """What the HTTP API shows, each part as it is when asked.
+
+    Without a `desk` there are no pages of alerts and no silences.
+    """
 
     judge: Judge
     registry: CollectorRegistry
@@ -35,6 +43,7 @@ class Api:
     starting: Callable[[], str | None]
     reload: Callable[[], Awaitable[None]]
     token: Callable[[], str | None]
+    desk: Desk | None = None
 
     def app(self) -> Starlette:
         judge = self.judge
@@ -52,7 +61,15 @@ class Api:
             environment(),
         )
         routes = [*query.routes(), *state.routes(), *admin.routes(), *pages.routes()]
+        if self.desk is not None:
+            routes += self._of_the_desk(self.desk, admin)
         return Starlette(routes=routes)
+
+    def _of_the_desk(self, desk: Desk, admin: Admin) -> Iterator[Route]:
+        yield from AlertmanagerApi(desk, self.clock, since=self.clock()).routes()
+        yield from SilencesApi(desk, self.clock, admin.refusal).routes()
+        pages = AlertPages(desk, self.clock, admin.refusal, admin.needs_token, environment())
+        yield from pages.routes()
 
 
 class Server:

@@ -47,12 +47,16 @@ class Desk(Protocol):
 
     def muting(self, alert: Alert, now: Millis) -> Muting: ...
 
-    def routes(self, labels: Labels) -> Sequence[Route]:
-        """The routes that take an alert."""
+    def tree(self) -> Route:
+        """The routes, from their root."""
         ...
 
     def receivers(self) -> Sequence[str]:
         """The names of all that are configured."""
+        ...
+
+    def external_url(self) -> str:
+        """The daemon's own URL, as people reach it."""
         ...
 
     def deliveries(self, alert: Alert) -> Iterable[Delivery]: ...

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -34,7 +35,9 @@ _OPERATORS: Final = {
 
 
 def _moment(value: Any) -> Any:
-    return parse_time(value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        raise PydanticCustomError("time", "not a time: give RFC 3339, 2026-01-31T12:00:00Z")
+    return parse_time(value)
 
 
 Moment = Annotated[Millis, BeforeValidator(_moment)]
