@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import httpx
 import pytest
 from tests.notify.alerts import BESIDE, FIRED, URL, notification, resolved
 from tests.support.daemon import Hook, eventually
-from tests.support.real_alertmanager import BINARY, alertmanager, get
+from tests.support.real_alertmanager import AMTOOL, BINARY, alertmanager, get
 from tests.support.server import serve
 
 from enginewatch.model import Alert
@@ -83,3 +84,21 @@ def test_the_real_one_is_told_of_the_fire_and_of_its_end(tmp_path: Path) -> None
         with pytest.raises(DeliveryError, match="400") as caught:
             send(url, notification(bad))
         assert not caught.value.retryable
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(BINARY is None or AMTOOL is None, reason="needs prometheus-alertmanager")
+def test_a_silence_over_there_is_kept_over_there(tmp_path: Path) -> None:
+    assert AMTOOL is not None
+    hook = Hook()
+    with serve(hook.app()) as told, alertmanager(tmp_path, f"{told}/hook") as url:
+        add = ["silence", "add", "-a", "ana", "-c", "x", "instance=gpu-1:8000"]
+        subprocess.run(
+            [AMTOOL, f"--alertmanager.url={url}", *add], check=True, capture_output=True, timeout=30
+        )
+        silenced = now_firing()
+        other = replace(silenced, labels=BESIDE.labels)
+        send(url, notification(silenced, other, at=silenced.fired_at))
+        eventually(lambda: hook.received, "the page of the other")
+        (body,) = hook.received
+        assert [alert["labels"]["instance"] for alert in body["alerts"]] == ["gpu-2:8000"]
