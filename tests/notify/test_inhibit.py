@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from enginewatch.config import InhibitRuleConfig, parse_config, parse_matchers
-from enginewatch.model import Labels, MatchOp, matches_all
+from enginewatch.model import Alert, Labels, MatchOp, matches_all
 from enginewatch.notify.inhibit import Inhibitor, InhibitRule, inhibit_rules, shipped_rules
 from enginewatch.rulepack import rule_files, rules_path
 
@@ -23,6 +23,10 @@ def rule(source: str, target: str, *equal: str) -> InhibitRule:
     return InhibitRule(parse_matchers(source), parse_matchers(target), equal)
 
 
+def muted(inhibitor: Inhibitor, labels: Labels, now: int = 1_000_000) -> tuple[Labels, ...]:
+    return inhibitor.inhibited_by(Alert(labels, {}, 1.0, 0, fired_at=500), now)
+
+
 def shipped() -> Inhibitor:
     return Inhibitor(inhibit_rules(parse_config("", Path("e.yml"))))
 
@@ -30,20 +34,44 @@ def shipped() -> Inhibitor:
 def test_a_source_mutes_its_target_while_it_fires() -> None:
     inhibitor = Inhibitor([rule('a="s"', 'a="t"', "d")])
     target, source = Labels(a="t", d="x"), Labels(a="s", d="x", more="y")
-    assert inhibitor.inhibited_by(target) == ()
+    assert muted(inhibitor, target) == ()
     inhibitor.fires(source)
-    assert inhibitor.inhibited_by(target) == (source,)
-    assert inhibitor.inhibited_by(Labels(a="t", d="other")) == ()
-    assert inhibitor.inhibited_by(Labels(a="u", d="x")) == ()
-    inhibitor.ends(source)
-    assert inhibitor.inhibited_by(target) == ()
+    assert muted(inhibitor, target) == (source,)
+    assert muted(inhibitor, Labels(a="t", d="other")) == ()
+    assert muted(inhibitor, Labels(a="u", d="x")) == ()
+    inhibitor.ends(source, 1_000)
+    assert muted(inhibitor, target) == ()
+
+
+def test_an_inhibition_outlives_its_source_for_what_fired_before_that_ended() -> None:
+    inhibitor = Inhibitor([rule('a="s"', 'a="t"')])
+    inhibitor.fires(Labels(a="s"))
+    inhibitor.ends(Labels(a="s"), 600)
+    later = Alert(Labels(a="t"), {}, 1.0, 0, fired_at=601)
+    assert muted(inhibitor, Labels(a="t"), 600 + LINGER)
+    assert not muted(inhibitor, Labels(a="t"), 601 + LINGER)
+    assert not inhibitor.inhibited_by(later, 601)
+    inhibitor.forget(600 + LINGER)
+    assert muted(inhibitor, Labels(a="t"), 700)
+    inhibitor.forget(601 + LINGER)
+    assert not muted(inhibitor, Labels(a="t"), 700)
+
+
+def test_a_source_that_fires_again_inhibits_again() -> None:
+    inhibitor = Inhibitor([rule('a="s"', 'a="t"')])
+    for _ in range(2):
+        inhibitor.fires(Labels(a="s"))
+        inhibitor.ends(Labels(a="s"), 600)
+    inhibitor.fires(Labels(a="s"))
+    inhibitor.forget(600 + 2 * LINGER)
+    assert muted(inhibitor, Labels(a="t"), 600 + 2 * LINGER)
 
 
 def test_labels_missing_on_both_sides_are_equal() -> None:
     inhibitor = Inhibitor([rule('a="s"', 'a="t"', "d", "e")])
     inhibitor.fires(Labels(a="s"))
-    assert inhibitor.inhibited_by(Labels(a="t"))
-    assert not inhibitor.inhibited_by(Labels(a="t", e="x"))
+    assert muted(inhibitor, Labels(a="t"))
+    assert not muted(inhibitor, Labels(a="t", e="x"))
 
 
 def test_what_is_on_both_sides_is_not_muted_by_its_like() -> None:
@@ -51,10 +79,10 @@ def test_what_is_on_both_sides_is_not_muted_by_its_like() -> None:
     both = Labels(a="both", n="1")
     inhibitor.fires(both)
     inhibitor.fires(Labels(a="both", n="2"))
-    assert inhibitor.inhibited_by(both) == ()
-    assert inhibitor.inhibited_by(Labels(a="t"))
+    assert muted(inhibitor, both) == ()
+    assert muted(inhibitor, Labels(a="t"))
     inhibitor.fires(Labels(a="s"))
-    assert inhibitor.inhibited_by(both) == (Labels(a="s"),)
+    assert muted(inhibitor, both) == (Labels(a="s"),)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -73,7 +101,7 @@ def test_the_index_answers_as_a_search_of_all_alerts_would(seed: int) -> None:
         labels = Labels(x=pick(), y=pick(), z=pick())
         if labels in firing:
             firing.remove(labels)
-            inhibitor.ends(labels)
+            inhibitor.ends(labels, 1_000)
         else:
             firing.append(labels)
             inhibitor.fires(labels)
@@ -86,7 +114,7 @@ def test_the_index_answers_as_a_search_of_all_alerts_would(seed: int) -> None:
             for one in rules
             for source in firing
         )
-        assert bool(inhibitor.inhibited_by(target)) is expected
+        assert bool(muted(inhibitor, target)) is expected
 
 
 # The shipped rules.
@@ -96,28 +124,28 @@ def test_a_dead_engine_mutes_its_deployments_latency_and_its_own_hangs() -> None
     inhibitor = shipped()
     inhibitor.fires(DEAD.with_(instance="a"))
     stuck = Labels(verdict="stuck_engine", severity="page", deployment="d", instance="a")
-    assert inhibitor.inhibited_by(SLOW)
-    assert inhibitor.inhibited_by(stuck)
-    assert not inhibitor.inhibited_by(stuck.with_(instance="b"))
-    assert not inhibitor.inhibited_by(SLOW.with_(deployment="other"))
-    assert not inhibitor.inhibited_by(DEAD.with_(instance="b"))
+    assert muted(inhibitor, SLOW)
+    assert muted(inhibitor, stuck)
+    assert not muted(inhibitor, stuck.with_(instance="b"))
+    assert not muted(inhibitor, SLOW.with_(deployment="other"))
+    assert not muted(inhibitor, DEAD.with_(instance="b"))
 
 
 def test_a_deployment_that_is_down_is_one_page() -> None:
     inhibitor = shipped()
     inhibitor.fires(DEAD.with_(alertname="EngineDeploymentDown"))
-    assert inhibitor.inhibited_by(DEAD.with_(instance="a"))
-    assert not inhibitor.inhibited_by(DEAD.with_(alertname="EngineDeploymentDown"))
+    assert muted(inhibitor, DEAD.with_(instance="a"))
+    assert not muted(inhibitor, DEAD.with_(alertname="EngineDeploymentDown"))
 
 
 def test_a_gpu_fault_mutes_what_it_explains_if_it_pages_itself() -> None:
     inhibitor = shipped()
     fault = Labels(verdict="gpu_fault", severity="ticket", deployment="d", instance="gpu:9400")
     inhibitor.fires(fault)
-    assert not inhibitor.inhibited_by(DEAD)
+    assert not muted(inhibitor, DEAD)
     inhibitor.fires(fault.with_(severity="page"))
-    assert inhibitor.inhibited_by(DEAD.with_(instance="a"))
-    assert not inhibitor.inhibited_by(Labels(verdict="quality_collapse", deployment="d"))
+    assert muted(inhibitor, DEAD.with_(instance="a"))
+    assert not muted(inhibitor, Labels(verdict="quality_collapse", deployment="d"))
 
 
 def verdicts() -> list[str]:

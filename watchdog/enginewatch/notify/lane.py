@@ -1,0 +1,164 @@
+"""What one receiver has been told of a group of alerts, and what an attempt makes of that: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import Final
+
+from enginewatch.model import Alert, Millis
+from enginewatch.notify.message import Reason, Receipt
+
+
+class Told(IntEnum):
+    """What a receiver has been told of an alert."""
+
+    MAYBE = 1
+    """That it fires, perhaps: no answer came, or the daemon ended before it did."""
+    FIRING = 2
+    RESOLVED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An alert of a group, firing or resolved.
+
+    `id` is unique over all groups, and short. `heard` is False while silences,
+    inhibitions and quiet hours keep it from being told. `belongs` turns False
+    when a new configuration routes it elsewhere: its end is still told.
+    """
+
+    id: int
+    alert: Alert
+    heard: bool
+    belongs: bool = True
+
+    @property
+    def fires(self) -> bool:
+        return self.alert.resolved_at is None
+
+    @property
+    def to_tell(self) -> bool:
+        return self.heard and self.belongs
+
+
+NOBODY_TOLD: Final[Mapping[int, Told]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """What one receiver has been told of a group, by member; in order, one thing at a time.
+
+    `news_at` is since when there is something new to tell. `decided_at` and
+    `delivered_at` are those of the last notification. `failed_at`, `wait` and
+    `attempts` speak of attempts that failed since the last delivery, `doubt` says
+    that one of them may have arrived. `looked_at` is when a repetition was due and
+    there was none to tell. `open` is False for a receiver that the
+    routes no longer name: it is told how what it knows of ends, and nothing else.
+    """
+
+    receiver: str
+    told: Mapping[int, Told] = field(default_factory=lambda: NOBODY_TOLD)
+    news_at: Millis | None = None
+    decided_at: Millis | None = None
+    delivered_at: Millis | None = None
+    failed_at: Millis | None = None
+    wait: Millis = 0
+    attempts: int = 0
+    looked_at: Millis | None = None
+    doubt: bool = False
+    receipt: Receipt | None = None
+    open: bool = True
+
+    @property
+    def knows(self) -> bool:
+        """Whether the receiver may think that something fires."""
+        return any(told is not Told.RESOLVED for told in self.told.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What is about to be told on a lane; `resolved` may be empty, `firing` too, but not both.
+
+    `fresh` are the members that the receiver was not known to have been told of.
+    """
+
+    receiver: str
+    reason: Reason
+    at: Millis
+    firing: tuple[Member, ...]
+    resolved: tuple[Member, ...]
+    fresh: frozenset[int]
+    before: Lane
+
+    @property
+    def same_as(self) -> tuple[object, ...]:
+        """What two attempts at the same notification have in common."""
+        return self.reason, [m.id for m in self.firing], [m.id for m in self.resolved]
+
+
+def sending(lane: Lane, draft: Draft) -> Lane:
+    """The lane while a draft is on its way: from now on its alerts may have been told."""
+    told = {**lane.told, **dict.fromkeys(draft.fresh, Told.MAYBE)}
+    return replace(
+        lane,
+        told=told,
+        news_at=None,
+        decided_at=draft.at,
+        failed_at=draft.at,
+        attempts=lane.attempts + 1,
+        doubt=True,
+    )
+
+
+def failed(lane: Lane, draft: Draft, now: Millis, wait: Millis, *, maybe_delivered: bool) -> Lane:
+    """The lane after an attempt that failed; the next is due after `wait`."""
+    told = dict(lane.told)
+    if not maybe_delivered:
+        for id_ in draft.fresh:
+            if told.get(id_) is Told.MAYBE and id_ not in draft.before.told:
+                del told[id_]
+    doubt = lane.doubt if maybe_delivered else draft.before.doubt
+    return replace(lane, told=told, failed_at=now, wait=wait, doubt=doubt)
+
+
+def interrupted(lane: Lane, now: Millis) -> Lane:
+    """The lane as it goes on in another process: what was on its way is tried again at once.
+
+    Times that have not come yet are from a clock that was wrong, then or now.
+    """
+
+    def past(at: Millis | None) -> Millis | None:
+        return None if at is None else min(at, now)
+
+    return replace(
+        lane,
+        news_at=past(lane.news_at),
+        decided_at=past(lane.decided_at),
+        delivered_at=past(lane.delivered_at),
+        looked_at=past(lane.looked_at),
+        failed_at=now if lane.attempts else None,
+        wait=0,
+    )
+
+
+def settled(lane: Lane, now: Millis) -> Lane:
+    """The lane when it turns out that there is nothing to tell."""
+    return replace(lane, failed_at=None, wait=0, attempts=0, news_at=None, looked_at=now)
+
+
+def shifted(lane: Lane, span: Millis) -> Lane:
+    """The lane with its times moved along with a clock that was set."""
+
+    def moved(at: Millis | None) -> Millis | None:
+        return None if at is None else at + span
+
+    return replace(
+        lane,
+        news_at=moved(lane.news_at),
+        decided_at=moved(lane.decided_at),
+        delivered_at=moved(lane.delivered_at),
+        failed_at=moved(lane.failed_at),
+        looked_at=moved(lane.looked_at),
+    )
