@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,23 @@ from tests.support.cli import Run, console_script
 from tests.support.daemon import Hook
 from tests.support.providers import PagerDuty, Slack
 from tests.support.server import serve
-from tests.web.conftest import api, desk  # noqa: F401 - fixtures
-from tests.web.desk import StubDesk
+from tests.web.desk import StubDesk, serving
 
 
 @pytest.fixture
 def enginewatch(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     return console_script(monkeypatch, capsys)
+
+
+@pytest.fixture
+def desk() -> StubDesk:
+    return StubDesk()
+
+
+@pytest.fixture
+def api(desk: StubDesk) -> Iterator[str]:
+    with serving(desk) as url:
+        yield url
 
 
 def write(folder: Path, **settings: Any) -> Path:
@@ -94,8 +105,8 @@ def test_a_receiver_that_is_none(enginewatch: Run, tmp_path: Path, name: str, sa
 def test_silences_are_added_listed_and_expired(
     enginewatch: Run,
     tmp_path: Path,
-    api: str,  # noqa: F811
-    desk: StubDesk,  # noqa: F811
+    api: str,
+    desk: StubDesk,
 ) -> None:
     folder = write(tmp_path, web={"listen": api.removeprefix("http://")})
     add = ("silence", "add", "deployment=chat", 'instance=~"gpu-1.*"', "-m", "we\nknow")
@@ -129,7 +140,7 @@ def test_silences_are_added_listed_and_expired(
 )
 def test_a_mistake_is_one_line(
     enginewatch: Run,
-    api: str,  # noqa: F811
+    api: str,
     arguments: tuple[str, ...],
     said: str,
 ) -> None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+import contextlib
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.notify.alerts import URL
+from starlette.applications import Starlette
+from tests.notify.alerts import BESIDE, FIRED, URL, resolved
+from tests.support.server import serve
 
 from enginewatch.config import parse_config
-from enginewatch.model import Alert, Labels, Millis
+from enginewatch.model import Alert, Labels, Millis, freeze
 from enginewatch.notify.route import Route, route_tree
 from enginewatch.notify.silence import Silences
+from enginewatch.web.alertmanager_api import AlertmanagerApi
 from enginewatch.web.desk import Delivery
+from enginewatch.web.silences_api import SilencesApi
 
 CONFIG = """
 receivers: [{name: on-call}, {name: desk}]
@@ -24,6 +30,14 @@ route:
       receiver: on-call
 """
 
+TICKET = replace(
+    FIRED,
+    labels=FIRED.labels.with_(alertname="Slow", severity="ticket", deployment="batch"),
+    annotations=freeze({"summary": "slow"}),
+)
+ALERTS = (FIRED, BESIDE, TICKET, resolved(replace(FIRED, labels=TICKET.labels)))
+"""Two pages, a ticket, and one that is over."""
+
 
 class Muting(NamedTuple):
     silenced_by: tuple[str, ...] = ()
@@ -33,7 +47,7 @@ class Muting(NamedTuple):
 
 @dataclass
 class StubDesk:
-    known: list[Alert]
+    known: Sequence[Alert] = ALERTS
     silences: Silences = field(default_factory=Silences)
     root: Route = field(default_factory=lambda: route_tree(parse_config(CONFIG, Path("e.yml"))))
     inhibited: dict[Labels, tuple[Labels, ...]] = field(default_factory=dict)
@@ -61,3 +75,16 @@ class StubDesk:
 
     async def keep(self) -> None:
         self.kept += 1
+
+
+@contextlib.contextmanager
+def serving(desk: StubDesk) -> Iterator[str]:
+    """The URL of the Alertmanager-compatible API with a desk behind it."""
+
+    def now() -> Millis:
+        return time.time_ns() // 1_000_000
+
+    reading = AlertmanagerApi(desk, now, now())
+    writing = SilencesApi(desk, now, lambda _: None)
+    with serve(Starlette(routes=[*reading.routes(), *writing.routes()])) as url:
+        yield url
