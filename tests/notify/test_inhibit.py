@@ -12,7 +12,13 @@ import pytest
 
 from enginewatch.config import InhibitRuleConfig, parse_config, parse_matchers
 from enginewatch.model import Alert, Labels, MatchOp, matches_all
-from enginewatch.notify.inhibit import Inhibitor, InhibitRule, inhibit_rules, shipped_rules
+from enginewatch.notify.inhibit import (
+    LINGER,
+    Inhibitor,
+    InhibitRule,
+    inhibit_rules,
+    shipped_rules,
+)
 from enginewatch.rulepack import rule_files, rules_path
 
 DEAD = Labels(alertname="EngineDown", verdict="engine_dead", severity="page", deployment="d")
