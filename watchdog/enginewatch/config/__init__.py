@@ -6,6 +6,7 @@ from enginewatch.config.http import Authorization, BasicAuth, HttpConfig, Secret
 from enginewatch.config.load import load_config, parse_config, validated
 from enginewatch.config.matchers import parse_matchers
 from enginewatch.config.presets import PRESETS, Preset
+from enginewatch.config.probe import GeneralProbeConfig, ProbeConfig
 from enginewatch.config.receivers import (
     AlertmanagerConfig,
     ConsoleConfig,
@@ -34,12 +35,14 @@ __all__ = [
     "ConfigFileError",
     "ConsoleConfig",
     "FileSdConfig",
+    "GeneralProbeConfig",
     "GlobalConfig",
     "HeartbeatConfig",
     "HttpConfig",
     "InhibitRuleConfig",
     "PagerDutyConfig",
     "Preset",
+    "ProbeConfig",
     "ReceiverConfig",
     "RouteConfig",
     "ScrapeConfig",

@@ -10,6 +10,7 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_va
 
 from enginewatch.config.errors import ConfigError
 from enginewatch.config.heartbeat import HeartbeatConfig
+from enginewatch.config.probe import GeneralProbeConfig, ProbeConfig
 from enginewatch.config.receivers import ReceiverConfig
 from enginewatch.config.routing import InhibitRuleConfig, RouteConfig, check_routes
 from enginewatch.config.scrape import ScrapeConfig
@@ -96,6 +97,7 @@ class Config(Section):
 
     global_: GlobalConfig = Field(GlobalConfig(), alias="global")
     scrape_configs: tuple[ScrapeConfig, ...] = ()
+    probe: GeneralProbeConfig = Field(default_factory=GeneralProbeConfig)
     rule_files: tuple[str, ...] = (SHIPPED,)
     """Paths and globs; `shipped` stands for the rules that come with the program."""
     receivers: tuple[ReceiverConfig, ...] = ()
@@ -162,6 +164,10 @@ class Config(Section):
         """The deadline of a whole scrape; never longer than the interval."""
         chosen = job.scrape_timeout or self.global_.scrape_timeout or _DEFAULT_TIMEOUT
         return min(chosen, self.interval(job))
+
+    def probe_of(self, job: ScrapeConfig) -> ProbeConfig:
+        """How the targets of a job are probed."""
+        return (job.probe or ProbeConfig()).over(self.probe)
 
     def rule_paths(self, shipped: Sequence[Path]) -> tuple[Path, ...]:
         """The rule files as they are now, each once. Raises ConfigError where there is none."""

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from enginewatch.config.http import HttpConfig
 from enginewatch.config.presets import PRESETS
+from enginewatch.config.probe import ProbeConfig
 from enginewatch.config.section import (
     ConfigPath,
     PositiveDuration,
@@ -71,6 +72,7 @@ class ScrapeConfig(HttpConfig):
     params: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     scrape_interval: PositiveDuration | None = None
     scrape_timeout: PositiveDuration | None = None
+    probe: ProbeConfig | None = None
     honor_labels: bool = False
     body_size_limit: Size | None = Field(None, ge=0)
     line_limit: int | None = Field(None, ge=0)
