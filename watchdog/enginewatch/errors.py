@@ -10,6 +10,9 @@ EnginewatchError                 one sentence, a place, a remedy
 │   ├── RuleFileError            all that is wrong with the files that were read
 │   └── TemplateError            an annotation or label template
 ├── alerting.errors.AlertStateError   the database of alert states
+├── notify.message.DeliveryError  a receiver took no notification, and whether it may later
+│   └── notify.slack.SlackError   in Slack's own word
+├── notify.silence.SilenceError   a silence that makes no sense, or is not there
 ├── rulepack.RulePackError       the shipped rules
 └── recording.RecordingError     a recording
 """
