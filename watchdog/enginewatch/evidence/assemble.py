@@ -92,7 +92,8 @@ class _Build:
             return
         given = {name: picked(fitting, own) for name, own in signature.fields.items()}
         # What was looked up belongs to the match that leads.
-        looked_up = {k: v for k, v in fitting[0].fields.items() if k not in signature.fields}
+        shown = signature.lookup.shows if signature.lookup else ()
+        looked_up = {name: fitting[0].fields.get(name) for name in shown}
         if self.merge({**given, **looked_up}) and note:
             self.fields.used.append(fitting[0].evidence)
 

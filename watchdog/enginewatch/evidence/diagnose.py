@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from enginewatch.evidence.alerts import findings_of_alerts
 from enginewatch.evidence.documents import shipped_kinds
 from enginewatch.evidence.gather import Gathering, Input, Knowledge
 from enginewatch.evidence.incident import findings_of
@@ -39,5 +40,7 @@ def diagnose(
     verdicts = known.pack.verdicts
     findings = [*findings_of(gathering.seen)]
     for timeline in gathering.timelines():
-        findings += judge_timeline(timeline, known.rules, verdicts)
+        judgement = judge_timeline(timeline, known.rules)
+        findings += findings_of_alerts(judgement, timeline, verdicts)
+        gathering.notes.extend(judgement.failures)
     return judge(findings, gathering.seen, gathering.facts, verdicts, [*notes, *gathering.notes])

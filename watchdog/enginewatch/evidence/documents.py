@@ -71,13 +71,20 @@ class DocumentKind:
     def samples(self, fields: Mapping[str, Value]) -> Iterator[Sample]:
         """One for each series whose value and labels the document has."""
         for series in self.series:
-            value = fields.get(series.value) if isinstance(series.value, str) else series.value
-            labels = {name: fields.get(field) for name, field in series.labels.items()}
-            if not isinstance(value, int | float) or None in labels.values():
-                continue
-            yield Sample(
-                Labels({k: str(v) for k, v in labels.items()}, __name__=series.name), float(value)
+            value = _number(
+                fields.get(series.value) if isinstance(series.value, str) else series.value
             )
+            labels = {name: fields.get(field) for name, field in series.labels.items()}
+            if value is not None and None not in labels.values():
+                given = {name: str(text) for name, text in labels.items()}
+                yield Sample(Labels(given, __name__=series.name), value)
+
+
+def _number(value: Value) -> float | None:
+    try:
+        return float(value) if isinstance(value, str | int | float) else None
+    except ValueError:
+        return None
 
 
 def _at(value: Any, path: tuple[str, ...]) -> Any:

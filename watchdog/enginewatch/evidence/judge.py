@@ -71,11 +71,15 @@ def _nothing_found(notes: Sequence[str]) -> Verdict:
     )
 
 
-def _rank(finding: Finding, verdicts: Verdicts) -> tuple[bool, bool, int, int, str, int]:
-    """Smaller leads: failures, then certainty, then severity, then the order of verdicts."""
+def _rank(finding: Finding, verdicts: Verdicts) -> tuple[bool, bool, bool, int, int, str, int]:
+    """Smaller leads: failures, then certainty, then severity, then the order of verdicts.
+
+    What is only worth knowing gives way to any suspicion of something worse.
+    """
     first = min(((each.source, each.line) for each in finding.evidence), default=("", 0))
     return (
         finding.verdict == BENIGN,
+        finding.severity is Severity.INFO,
         finding.confidence is not Confidence.DEFINITE,
         -finding.severity.weight,
         list(verdicts).index(finding.verdict),

@@ -100,12 +100,14 @@ class LineReader(ValueReader):
             return None
         place = f"{what}: lookup"
         node = entries["lookup"].value
-        given = self.mapping(node, place, ("table", "by"))
+        given = self.mapping(node, place, ("table", "by", "shows"))
         table, by = self.text_of(given, "table", place), self.text_of(given, "by", place)
         self.known(node, by, fields, f"{place}: field")
         if not self.known(node, table, self._tables, f"{place}: table"):
             return None
-        return Lookup(by=by, prefix=f"{by}_", rows=self._tables[table].rows)
+        prefix = f"{by}_"
+        shows = tuple(prefix + name for name in self.names(given.get("shows"), place))
+        return Lookup(by=by, prefix=prefix, shows=shows, rows=self._tables[table].rows)
 
     def series(
         self, entries: dict[str, Entry], what: str, fields: Collection[str]

@@ -141,9 +141,14 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """A row of a table found by a field; its columns become fields with a prefix."""
+    """A row of a table found by a field; its columns become fields with a prefix.
+
+    Conditions can ask for all of them; those in `shows`, prefix included, are fields of
+    the verdict.
+    """
 
     by: str
+    shows: tuple[str, ...]
     prefix: str
     rows: Mapping[str, Mapping[str, Value]]
 
