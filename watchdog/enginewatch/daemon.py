@@ -25,6 +25,7 @@ from enginewatch.alerting.persist import AlertStateStore
 from enginewatch.alerting.rules import RuleFile, load_rule_files
 from enginewatch.collect.discovery import Discovery
 from enginewatch.collect.loop import Observer, TargetState
+from enginewatch.collect.plugins import Collectors, Surroundings
 from enginewatch.collect.pool import ScrapePool
 from enginewatch.collect.scrape import wall_clock
 from enginewatch.config import Config, ConfigError
@@ -76,6 +77,7 @@ class Daemon:
             observers=observers,
             clock=clock,
         )
+        self._collectors: Final = Collectors(Surroundings(self._judge.head, self._targets, clock))
         self._dispatcher = self._new_dispatcher(self._config)
         self._thread: Final = ThreadPoolExecutor(1, thread_name_prefix="rules")
         self._stop: Final = asyncio.Event()
@@ -127,6 +129,7 @@ class Daemon:
             self._telemetry.reloaded_at = self._started_at
             self._pool.start()
             self._pool.follow(Discovery(self._config))
+            await self._collectors.follow(self._config)
             self._spawn(self._dispatcher.run())
             announce(server.url)
             evaluating = asyncio.create_task(self._evaluate_forever(), name="evaluate")
@@ -144,6 +147,7 @@ class Daemon:
 
     async def _shut_down(self, server: Server) -> None:
         await self._pool.stop()
+        await self._collectors.stop()
         await self._in_thread(self._save)
         left = await self._dispatcher.drain(DRAIN_SECONDS)
         if left:
@@ -265,6 +269,7 @@ class Daemon:
             )
             self._config = config
             self._pool.follow(Discovery(config))
+            await self._collectors.follow(config)
             retired, self._dispatcher = self._dispatcher, dispatcher
             self._spawn(dispatcher.run())
             self._spawn(retire(retired))

@@ -1,0 +1,81 @@
+"""The collectors that run beside the scrape, as a configuration asks for them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from enginewatch.collect.base import Collector, Write
+from enginewatch.collect.rounds import Writers
+from enginewatch.config import Config
+from enginewatch.model import Millis, Target
+from enginewatch.store.head import Head
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a collector is given of the daemon. `targets` and `clock` are asked at each use."""
+
+    head: Head
+    targets: Callable[[], Sequence[Target]]
+    clock: Callable[[], Millis]
+
+    def writer(self) -> Write:
+        return Writers(self.head)
+
+
+class Plugin(NamedTuple):
+    """A kind of collector. `section` gives all of a configuration that it depends on, or None
+    where it is not wanted; as long as that stays equal, a reload leaves the collector alone."""
+
+    name: str
+    section: Callable[[Config], object]
+    make: Callable[[Config, Surroundings], Collector]
+
+
+PLUGINS: Final[tuple[Plugin, ...]] = ()
+
+
+class Collectors:
+    """The collectors in force. One that can't start is logged and hurts nobody else."""
+
+    def __init__(self, surroundings: Surroundings, plugins: Iterable[Plugin] = PLUGINS):
+        self._surroundings: Final = surroundings
+        self._plugins: Final = tuple(plugins)
+        self._running: Final[dict[str, tuple[object, Collector]]] = {}
+
+    async def follow(self, config: Config) -> None:
+        """Run what this configuration asks for, from now on."""
+        for plugin in self._plugins:
+            section = plugin.section(config)
+            running = self._running.get(plugin.name)
+            if running is not None and running[0] == section:
+                continue
+            if running is not None:
+                await self._end(plugin.name)
+            if section is not None:
+                self._begin(plugin, section, config)
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(self._end(name) for name in tuple(self._running)))
+
+    def _begin(self, plugin: Plugin, section: object, config: Config) -> None:
+        try:
+            collector = plugin.make(config, self._surroundings)
+            collector.start()
+        except Exception as failure:  # noqa: BLE001 - a probe that fails hurts only itself
+            _log.error("%s: not collected: %s", plugin.name, failure)
+            return
+        self._running[plugin.name] = (section, collector)
+
+    async def _end(self, name: str) -> None:
+        _, collector = self._running.pop(name)
+        try:
+            await collector.stop()
+        except Exception as failure:  # noqa: BLE001 - the others are stopped all the same
+            _log.error("%s: did not stop well: %s", name, failure)
