@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from starlette.applications import Starlette
 from tests.notify.alerts import BESIDE, FIRED, URL, resolved
@@ -15,6 +14,7 @@ from tests.support.server import serve
 
 from enginewatch.config import parse_config
 from enginewatch.model import Alert, Labels, Millis, freeze
+from enginewatch.notify.mute import Muting
 from enginewatch.notify.route import Route, route_tree
 from enginewatch.notify.silence import Silences
 from enginewatch.web.alertmanager_api import AlertmanagerApi
@@ -37,12 +37,6 @@ TICKET = replace(
 )
 ALERTS = (FIRED, BESIDE, TICKET, resolved(replace(FIRED, labels=TICKET.labels)))
 """Two pages, a ticket, and one that is over."""
-
-
-class Muting(NamedTuple):
-    silenced_by: tuple[str, ...] = ()
-    inhibited_by: tuple[Labels, ...] = ()
-    quiet_by: tuple[str, ...] = ()
 
 
 @dataclass

@@ -16,10 +16,11 @@ from starlette.routing import Route as HttpRoute
 
 from enginewatch import __version__
 from enginewatch.model import Alert, AlertState, Labels, Matcher, Millis, compile_re2, matches_all
+from enginewatch.notify.mute import Muting
 from enginewatch.notify.route import Route
 from enginewatch.notify.text import alert_page, started
 from enginewatch.units import format_duration, format_time
-from enginewatch.web.desk import Desk, Muting
+from enginewatch.web.desk import Desk
 from enginewatch.web.params import ParameterError
 from enginewatch.web.silences_api import error, filters
 
