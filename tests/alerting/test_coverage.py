@@ -11,7 +11,7 @@ import pytest
 from enginewatch.alerting.coverage import Coverage, CoverageState
 from enginewatch.alerting.errors import RuleError
 from enginewatch.alerting.explain import describe, explain
-from enginewatch.alerting.exports import Exports
+from enginewatch.alerting.exports import Exports, Roll
 from enginewatch.alerting.needs import All, Either, Missing, Need, Series, Where, missing
 from enginewatch.alerting.rules import AlertingRule, RuleFile, parse_rule_file
 from enginewatch.alerting.trace import Tracer, kept_series
@@ -165,7 +165,7 @@ class Fleet:
             refs = [source.resolve(each) for each in series]
             values = [0.0 if page == "down" else 1.0] + [5.0] * len(found)
             source.append(self.now, np.array(refs, dtype=np.int64), np.array(values))
-        exports = Exports(self.head, targets, self.now)
+        exports = Exports(self.head, Roll(targets), self.now)
         self.state = self.coverage.look(self.state, exports)
         return [
             f"{blind.target.instance} {blind.verdict} {blind.cause}: {blind.missing}"

@@ -32,7 +32,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from enginewatch.alerting.exports import Exports
-from enginewatch.alerting.inputs import key_of
 from enginewatch.alerting.needs import (
     Missing,
     Need,
@@ -89,10 +88,15 @@ class Blind:
 
 @dataclass(frozen=True, slots=True)
 class CoverageState:
-    """What is remembered of targets from one look to the next."""
+    """What is remembered of targets from one look to the next.
+
+    It follows from `seen`, the targets and what was to be seen of them, and from
+    the state before; while `seen` is the same, so is the rest.
+    """
 
     runtimes: Mapping[Source, str] = field(default_factory=dict)
     blind: Mapping[Source, tuple[Blind, ...]] = field(default_factory=dict)
+    seen: tuple[tuple[Target, ...], bytes] = ((), b"")
 
     def all_blind(self) -> Iterator[Blind]:
         for found in self.blind.values():
@@ -112,7 +116,7 @@ class Coverage:
         self._names: Final = {
             rule: tracer.raw_names(rule) - SCRAPE_SERIES for rule in tracer.alerts
         }
-        self._all_names: Final = tracer.all_raw_names() - SCRAPE_SERIES
+        self._all_names: Final = sorted(tracer.all_raw_names() - SCRAPE_SERIES)
         self._marks: Final = {
             runtime: sorted(
                 name
@@ -124,22 +128,23 @@ class Coverage:
 
     def look(self, before: CoverageState, exports: Exports) -> CoverageState:
         """What the targets of `exports` are blind to; a pure function of both arguments."""
+        seen = (exports.targets, exports.picture(self._all_names))
+        if seen == before.seen:
+            return before
         answering = exports.answering()
         runtimes = self._runtimes(before, exports)
         blind: dict[Source, tuple[Blind, ...]] = {}
         found = self._blind(exports, answering, runtimes)
-        for place, target in enumerate(exports.targets):
-            key = key_of(target.labels)
+        for place, key in enumerate(exports.roll.keys):
             now = tuple(found[place]) if answering[place] else before.blind.get(key, ())
             if now:
                 blind[key] = now
-        keys = [key_of(target.labels) for target in exports.targets]
-        return CoverageState(dict(zip(keys, runtimes, strict=True)), blind)
+        return CoverageState(dict(zip(exports.roll.keys, runtimes, strict=True)), blind, seen)
 
     def _runtimes(self, before: CoverageState, exports: Exports) -> list[str]:
         """The runtime of each target; `""` where nothing of an engine was ever seen."""
         configured = [target.labels.get(RUNTIME, "") for target in exports.targets]
-        known = [before.runtimes.get(key_of(target.labels), "") for target in exports.targets]
+        known = [before.runtimes.get(key, "") for key in exports.roll.keys]
         detected = self._detected(exports, known) if self._marks and exports.targets else known
         return [mine or seen for mine, seen in zip(configured, detected, strict=True)]
 

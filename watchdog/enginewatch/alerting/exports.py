@@ -2,41 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from enginewatch.alerting.inputs import key_of, keys_of
+from enginewatch.alerting.state import Source
 from enginewatch.alerting.trace import SCRAPE_SERIES
 from enginewatch.model import METRIC_NAME, Matcher, MatchOp, Millis, Target, matches_all
 from enginewatch.promql.check import LOOKBACK
-from enginewatch.store.base import BoolArray, Instant, Storage
+from enginewatch.store.base import BoolArray, Instant, IntArray, Layout, Storage
 
 
-class Exports:
-    """Which of the targets answer, and which export a series of a name, at one time."""
+class Roll:
+    """The targets of one configuration in their places, and what their labels alone tell.
 
-    def __init__(
-        self, storage: Storage, targets: Sequence[Target], at: Millis, lookback: Millis = LOOKBACK
-    ):
+    That stays the same from one evaluation to the next, so it is worked out once.
+    """
+
+    def __init__(self, targets: Sequence[Target]):
         self.targets: Final = tuple(targets)
-        self._storage = storage
-        self._at = at
-        self._lookback = lookback
-        self._place = {key_of(target.labels): i for i, target in enumerate(self.targets)}
-        self._label_names = frozenset(n for target in self.targets for n in target.labels)
-        self._present: dict[str, BoolArray] = {}
+        self.keys: Final = tuple(key_of(target.labels) for target in self.targets)
+        self._place: Final[dict[Source, int]] = {key: i for i, key in enumerate(self.keys)}
+        self._label_names: Final = frozenset(n for target in self.targets for n in target.labels)
         self._passing: dict[tuple[Matcher, ...], BoolArray] = {}
-
-    def present(self, name: str) -> BoolArray:
-        """One truth value a target. What the scraper says of targets is always there."""
-        if name in SCRAPE_SERIES:
-            return np.ones(len(self.targets), dtype=np.bool_)
-        if name not in self._present:
-            found = self._read(name)
-            self._present[name] = self._among_targets(found, found.present)
-        return self._present[name]
+        self._places: WeakKeyDictionary[Layout, IntArray] = WeakKeyDictionary()
 
     def passing(self, matchers: tuple[Matcher, ...]) -> BoolArray:
         """The targets whose own labels the matchers do not rule out."""
@@ -49,17 +41,56 @@ class Exports:
             self._passing[telling] = np.array(passes, dtype=np.bool_)
         return self._passing[telling]
 
+    def having(self, layout: Layout, rows: BoolArray) -> BoolArray:
+        """The targets that at least one of these rows is of."""
+        places = self._places.get(layout)
+        if places is None:
+            found = [self._place.get(key, -1) for key in keys_of(layout)]
+            places = self._places[layout] = np.array(found, dtype=np.int64)
+        marked = np.zeros(len(self.targets) + 1, dtype=np.bool_)
+        marked[places[rows]] = True  # the last one is for rows of no target
+        return marked[:-1]
+
+
+class Exports:
+    """Which of the targets answer, and which export a series of a name, at one time."""
+
+    def __init__(self, storage: Storage, roll: Roll, at: Millis, lookback: Millis = LOOKBACK):
+        self.roll: Final = roll
+        self._storage = storage
+        self._at = at
+        self._lookback = lookback
+        self._present: dict[str, BoolArray] = {}
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        return self.roll.targets
+
+    def present(self, name: str) -> BoolArray:
+        """One truth value a target. What the scraper says of targets is always there."""
+        if name in SCRAPE_SERIES:
+            return np.ones(len(self.targets), dtype=np.bool_)
+        if name not in self._present:
+            self._present[name] = self._read_presence(name)
+        return self._present[name]
+
+    def passing(self, matchers: tuple[Matcher, ...]) -> BoolArray:
+        return self.roll.passing(matchers)
+
     def answering(self) -> BoolArray:
         up = self._read("up")
-        return self._among_targets(up, up.present & (up.values == 1.0))
+        return self.roll.having(up.layout, up.present & (up.values == 1.0))
+
+    def picture(self, names: Iterable[str]) -> bytes:
+        """Who answers, and who exports which of these names; equal where all of that is."""
+        return np.packbits([self.answering(), *map(self.present, names)]).tobytes()
+
+    def _read_presence(self, name: str) -> BoolArray:
+        if not self._storage.exists(name):
+            return np.zeros(len(self.targets), dtype=np.bool_)
+        found = self._read(name)
+        return self.roll.having(found.layout, found.present)
 
     def _read(self, name: str) -> Instant:
         matcher = Matcher(METRIC_NAME, MatchOp.EQUAL, name)
         return self._storage.instant((matcher,), self._at, self._lookback)
-
-    def _among_targets(self, found: Instant, chosen: BoolArray) -> BoolArray:
-        keys = keys_of(found.layout)
-        marked = np.zeros(len(self.targets), dtype=np.bool_)
-        live = {keys[row] for row in np.flatnonzero(chosen).tolist()}
-        marked[[self._place[key] for key in live if key in self._place]] = True
-        return marked

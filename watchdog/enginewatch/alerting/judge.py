@@ -15,7 +15,7 @@ import numpy as np
 
 from enginewatch.alerting.coverage import Blind, Coverage, CoverageState
 from enginewatch.alerting.events import AlertChange, GroupResult
-from enginewatch.alerting.exports import Exports
+from enginewatch.alerting.exports import Exports, Roll
 from enginewatch.alerting.inputs import InputWatch
 from enginewatch.alerting.manager import RuleManager
 from enginewatch.alerting.rules import RecordingRule, RuleFile
@@ -99,6 +99,7 @@ class Judge:
         self._settings = settings
         self._coverage = Coverage(tracer)
         self._covered = CoverageState()
+        self._roll = Roll(())
         self._told = _Writer(self.head.source("coverage"))
         watch = InputWatch(
             tracer,
@@ -136,7 +137,10 @@ class Judge:
 
     def _cover(self, now: Millis) -> None:
         """Writes down which hazards can't be seen on which targets."""
-        exports = Exports(self.head, self._targets(), now, LOOKBACK)
+        targets = tuple(self._targets())
+        if targets != self._roll.targets:
+            self._roll = Roll(targets)
+        exports = Exports(self.head, self._roll, now, LOOKBACK)
         self._covered = self._coverage.look(self._covered, exports)
         self._told.write(now, (blind.sample() for blind in self.blind()))
 
