@@ -1,0 +1,68 @@
+"""Who would hear of an alert, and which pages would reach nobody: asked before anything fires."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from enginewatch.alerting.rules import AlertingRule
+from enginewatch.config import Config
+from enginewatch.model import Labels
+from enginewatch.notify.route import Route, integrations, route_tree
+from enginewatch.units import format_duration
+
+PAGE: Final = "page"
+
+
+class Heard(NamedTuple):
+    """A route that takes an alert, and the ways in which its receiver is told."""
+
+    route: Route
+    integrations: tuple[str, ...]
+
+
+def hearers(config: Config, labels: Labels) -> tuple[Heard, ...]:
+    """The routes that take an alert of these labels and tell somebody."""
+    ways = integrations(config)
+    found = (Heard(r, ways.get(r.receiver, ())) for r in route_tree(config).match(labels))
+    return tuple(heard for heard in found if heard.integrations)
+
+
+def unheard_pages(
+    config: Config, rules: Iterable[AlertingRule], targets: Iterable[Labels]
+) -> dict[str, tuple[str, ...]]:
+    """By deployment, the alerts of severity `page` about one of these targets that reach nobody.
+
+    An alert is taken to have its target's labels and those of its rule that are no templates.
+    """
+    ways, tree = integrations(config), route_tree(config)
+    pages = [labels for labels in map(_labels, rules) if labels["severity"] == PAGE]
+    found: dict[str, dict[str, None]] = {}
+    for target in targets:
+        for page in pages:
+            taken = tree.match(Labels({**target, **page}))
+            if not any(ways.get(route.receiver) for route in taken):
+                named = found.setdefault(target.get("deployment", ""), {})
+                named[page["alertname"]] = None
+    return {deployment: tuple(sorted(names)) for deployment, names in sorted(found.items())}
+
+
+def _labels(rule: AlertingRule) -> Mapping[str, str]:
+    fixed = {name: t.text for name, t in rule.labels.items() if "{{" not in t.text}
+    return {"severity": "", **fixed, "alertname": rule.name}
+
+
+def early_ends(config: Config) -> Iterator[str]:
+    """Alertmanagers that would call an alert resolved before its group is told again."""
+    receivers = {receiver.name: receiver for receiver in config.receivers}
+    for route in route_tree(config).walk():
+        receiver = receivers.get(route.receiver)
+        for number, each in enumerate(receiver.alertmanager_configs if receiver else ()):
+            repeated = route.timing.repeat_interval
+            if each.resolve_timeout <= repeated:
+                yield (
+                    f"{route.receiver}/alertmanager[{number}]: its resolve_timeout,"
+                    f" {format_duration(each.resolve_timeout)}, is not longer than the"
+                    f" repeat_interval of the route {route.key}, {format_duration(repeated)}:"
+                    " it would resolve what still fires"
+                )
