@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hmac
+import ipaddress
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry
@@ -14,6 +16,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from enginewatch.errors import EnginewatchError
+
+ONLY_HERE: Final = (
+    "refused: without a token only this machine may change anything; set web.token_file\n"
+)
 
 
 @dataclass(frozen=True)
@@ -71,8 +77,9 @@ class Admin:
         """The answer to a state-changing request that may not be served, else None.
 
         The token comes in the Authorization header, or is `given`, from a form. Without
-        a token the API is on loopback only; a web page open in a browser there could
-        still post to it, which its `Origin` gives away.
+        a token only this machine may change anything, and of a browser on it only our
+        own pages: a page of another site could post here, which its `Origin` gives
+        away, or, where that site's name was made to lead here, the name itself.
         """
         try:
             expected = self.token()
@@ -80,20 +87,41 @@ class Admin:
             said = f"refused, as the API token can't be read: {failure}\n"
             return PlainTextResponse(said, status_code=503)
         if expected is not None:
-            scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
-            if scheme.lower() != "bearer":
-                credentials = given or ""
-            if hmac.compare_digest(credentials.encode(), expected.encode()):
-                return None
-            return PlainTextResponse(
-                "needs the API token: Authorization: Bearer <web.token_file>\n",
-                status_code=401,
-                headers={"WWW-Authenticate": "Bearer"},
-            )
+            return None if _shows(request, given, expected) else _unauthorized()
+        if not _is_loopback((request.scope.get("server") or ("", 0))[0]):
+            return PlainTextResponse(ONLY_HERE, status_code=403)
         origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
-            return PlainTextResponse("refused: sent by another site\n", status_code=403)
+        if origin is not None:
+            site = urlsplit(origin)
+            named = site.hostname == "localhost" or _is_loopback(site.hostname or "")
+            if not named or site.netloc != request.headers.get("host"):
+                return PlainTextResponse("refused: sent by another site\n", status_code=403)
         return None
+
+
+def _shows(request: Request, given: str | None, expected: str) -> bool:
+    """Whether a request shows that it knows the token."""
+    scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        credentials = given or ""
+    return hmac.compare_digest(credentials.encode(), expected.encode())
+
+
+def _unauthorized() -> Response:
+    return PlainTextResponse(
+        "needs the API token: Authorization: Bearer <web.token_file>\n",
+        status_code=401,
+        headers={"WWW-Authenticate": "Bearer"},
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return bool((mapped or address).is_loopback)
 
 
 def _state(word: str, trouble: str | None) -> Response:
