@@ -82,3 +82,9 @@ def test_no_secret_is_shown(tmp_path: Path) -> None:
 def test_an_alertmanager_hears_of_an_alert_again_before_it_forgets() -> None:
     # Three of the routes' default repeat_interval of four hours.
     assert AlertmanagerConfig(url="http://h:9093").resolve_timeout == 12 * 3_600_000
+
+
+@pytest.mark.parametrize("given", ["https://h/api", "https://h/api/chat.postMessage"])
+def test_slacks_api_is_named_with_or_without_the_method(given: str) -> None:
+    slack = SlackConfig(app_token_env="T", channel="#a", app_url=given)
+    assert slack.app_url == "https://h/api"

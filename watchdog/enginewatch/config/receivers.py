@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import ClassVar, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from enginewatch.config.errors import ConfigError
 from enginewatch.config.http import HttpConfig, SecretUrl
@@ -53,6 +53,11 @@ class WebhookConfig(SecretUrl):
     elsewhere: ClassVar = {"max_alerts": "a delivery always holds all alerts of its group"}
 
 
+def _without_method(url: str) -> str:
+    """Alertmanager's `app_url` names the method too; here two methods are called."""
+    return url.rstrip("/").removesuffix("/chat.postMessage")
+
+
 class SlackConfig(Section):
     """An incoming webhook (`api_url`), or a bot (`app_token` and `channel`), which is better: it
     keeps one message an incident up to date, where a webhook can only add messages."""
@@ -64,7 +69,7 @@ class SlackConfig(Section):
     app_token: SecretStr | None = None
     app_token_file: ConfigPath | None = None
     app_token_env: str | None = None
-    app_url: WebUrl = "https://slack.com/api"
+    app_url: Annotated[WebUrl, AfterValidator(_without_method)] = "https://slack.com/api"
     channel: str | None = None
     timeout: PositiveDuration = 10_000
     http_config: HttpConfig = HttpConfig()
