@@ -11,10 +11,11 @@ from typing import Final
 from enginewatch.alerting.events import AlertChange
 from enginewatch.alerting.judge import Judge, Settings
 from enginewatch.alerting.rules import RuleFile
-from enginewatch.collect.ingest import Ingest
-from enginewatch.exposition import PageReader
-from enginewatch.model import Labels, Millis, Target
-from enginewatch.recording import Event, NoteEvent, ScrapeEvent
+from enginewatch.collect.ingest import Ingest, merge_labels
+from enginewatch.collect.rounds import Writers
+from enginewatch.exposition import PageReader, parse_page
+from enginewatch.model import Labels, Millis, Sample, Target
+from enginewatch.recording import Event, NoteEvent, SamplesEvent, ScrapeEvent
 
 Told = AlertChange | NoteEvent
 """What a replay has to say: a change of an alert, or a note that the recording holds."""
@@ -27,6 +28,7 @@ class Replay:
         self._ingests: dict[Labels, Ingest] = {}
         self._targets: tuple[Target, ...] = ()
         self.judge: Final = Judge(files, lambda: self._targets, settings or Settings())
+        self._rounds: Final = Writers(self.judge.head)
         self._now: Millis | None = None
 
     def run(self, events: Iterable[Event]) -> Iterator[Told]:
@@ -35,6 +37,8 @@ class Replay:
             yield from self._advance(event.at)
             if isinstance(event, ScrapeEvent):
                 self._ingest(event)
+            elif isinstance(event, SamplesEvent):
+                self._write(event)
             else:
                 yield event
         if self._now is not None:
@@ -48,6 +52,18 @@ class Replay:
         while self._now < upto:
             yield from self.judge.evaluate(self._now).changes
             self._now += tick
+
+    def _write(self, event: SamplesEvent) -> None:
+        """A round of a collector; like a page's, its samples carry the target's labels.
+
+        Raises PageError for samples that can't be read.
+        """
+        labels = target_labels(event.labels)
+        samples = (
+            Sample(merge_labels(each.labels, labels, honor=False), each.value)
+            for each in parse_page(event.body).samples
+        )
+        self._rounds((event.source, labels), event.at, samples)
 
     def _ingest(self, event: ScrapeEvent) -> None:
         ingest = self._ingests.get(event.labels)

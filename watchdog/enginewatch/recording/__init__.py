@@ -8,15 +8,24 @@ vllm:num_requests_running{engine="0"} 1.0
 vllm:num_requests_waiting{engine="0"} 0.0
 # NOTE t=1764531990.001 text="flood begins"
 # SCRAPE t=1764531951.123 instance="127.0.0.1:8000" duration=2.0 error="timed out"
+# SAMPLES t=1764531951.500 source="probe" instance="127.0.0.1:8000" lines=1
+enginewatch_probe_unanswered_seconds 5.0
 ```
 
 `t` is Unix seconds to the millisecond, `duration` seconds. `lines` tells how many
 lines the page has, so that a page may hold anything; without it, a page ends at the
-next line that starts with one of these words. Files with nothing but `# SCRAPE t=0`
+next line that starts with one of these words. `SAMPLES` are what a collector beside the
+scrape said of a target, a round at a time, without the target's labels. Files with nothing but `# SCRAPE t=0`
 lines between pages are recordings too: of one target, called `recording`.
 """
 
-from enginewatch.recording.events import Event, NoteEvent, RecordingError, ScrapeEvent
+from enginewatch.recording.events import (
+    Event,
+    NoteEvent,
+    RecordingError,
+    SamplesEvent,
+    ScrapeEvent,
+)
 from enginewatch.recording.reader import read_recording
 from enginewatch.recording.writer import RecordingWriter
 
@@ -25,6 +34,7 @@ __all__ = [
     "NoteEvent",
     "RecordingError",
     "RecordingWriter",
+    "SamplesEvent",
     "ScrapeEvent",
     "read_recording",
 ]

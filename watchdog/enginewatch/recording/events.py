@@ -55,7 +55,18 @@ class NoteEvent:
     text: str
 
 
-Event = ScrapeEvent | NoteEvent
+@dataclass(frozen=True, slots=True)
+class SamplesEvent:
+    """What something other than a scrape had to say of a target at one time: a page of samples
+    without the target's labels. `source` tells what it was, `probe` for one."""
+
+    labels: Labels
+    at: Millis
+    source: str
+    body: bytes
+
+
+Event = ScrapeEvent | SamplesEvent | NoteEvent
 
 
 def format_attributes(attributes: Iterable[tuple[str, str]]) -> str:

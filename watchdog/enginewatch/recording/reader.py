@@ -17,12 +17,14 @@ from enginewatch.recording.events import (
     Event,
     NoteEvent,
     RecordingError,
+    SamplesEvent,
     ScrapeEvent,
     parse_attributes,
 )
 from enginewatch.units import parse_time
 
 _SCRAPE: Final = b"# SCRAPE"
+_SAMPLES: Final = b"# SAMPLES"
 _NOTE: Final = b"# NOTE"
 _TARGET: Final = b"# TARGET"
 _NAMELESS: Final = "recording"
@@ -120,7 +122,7 @@ class _Reader:
                 return None
             if directive == _NOTE:
                 return NoteEvent(_time(given), given.get("text", ""))
-            return self._scrape(given)
+            return self._samples(given) if directive == _SAMPLES else self._scrape(given)
         except ValueError as failure:
             raise self._error(f"{directive.decode()}: {failure}", number) from None
 
@@ -145,6 +147,13 @@ class _Reader:
         body = None if error else self._page(None if lines is None else int(lines))
         kind, reason = given.get("content_type", ""), given.get("reason", "")
         return ScrapeEvent(labels, at, body, duration, status, kind, error, reason)
+
+    def _samples(self, given: dict[str, str]) -> SamplesEvent:
+        at, labels, source = _time(given), self._target(given), given.get("source", "")
+        if not source:
+            raise ValueError("source= is missing, such as probe")
+        lines = given.get("lines")
+        return SamplesEvent(labels, at, source, self._page(None if lines is None else int(lines)))
 
     def _page(self, lines: int | None) -> bytes:
         """The page that follows; `lines` long, or up to the next directive."""
@@ -180,7 +189,7 @@ class _Reader:
 
 
 def _directive(line: bytes) -> bytes | None:
-    for word in (_SCRAPE, _NOTE, _TARGET):
+    for word in (_SCRAPE, _SAMPLES, _NOTE, _TARGET):
         if line.startswith(word) and line[len(word) : len(word) + 1] in (b" ", b"\n", b"\t", b""):
             return word
     return None

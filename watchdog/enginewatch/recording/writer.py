@@ -15,6 +15,7 @@ from enginewatch.recording.events import (
     HEADER,
     VERSION,
     RecordingError,
+    SamplesEvent,
     ScrapeEvent,
     format_attributes,
 )
@@ -64,19 +65,13 @@ class RecordingWriter:
 
     def scrape(self, event: ScrapeEvent) -> None:
         """Add a page, or the error that came instead."""
-        number = self._target(event.labels)
-        instance = event.labels.get("instance", "")
-        attributes = [("t", _seconds(event.at)), ("instance", quote(instance))]
-        if self._instances[instance] > 1:
-            attributes.append(("target", str(number)))
+        attributes = [("t", _seconds(event.at)), *self._whose(event.labels)]
         attributes.append(("duration", f"{event.duration:.6g}"))
         if event.status:
             attributes.append(("status", str(event.status)))
         if event.content_type:
             attributes.append(("content_type", quote(event.content_type)))
-        page = event.body or b""
-        if page and not page.endswith(b"\n"):
-            page += b"\n"
+        page = _ended(event.body or b"")
         if event.body is None:
             attributes.append(("error", quote(event.error or "no page")))
             if event.reason:
@@ -84,6 +79,17 @@ class RecordingWriter:
         else:
             attributes.append(("lines", str(page.count(b"\n"))))
         self._write(f"# SCRAPE {format_attributes(attributes)}\n".encode() + page)
+
+    def samples(self, event: SamplesEvent) -> None:
+        """Add a round of a collector beside the scrape."""
+        page = _ended(event.body)
+        attributes = [
+            ("t", _seconds(event.at)),
+            ("source", quote(event.source)),
+            *self._whose(event.labels),
+            ("lines", str(page.count(b"\n"))),
+        ]
+        self._write(f"# SAMPLES {format_attributes(attributes)}\n".encode() + page)
 
     def note(self, at: Millis, text: str) -> None:
         attributes = [("t", _seconds(at)), ("text", quote(text))]
@@ -104,6 +110,13 @@ class RecordingWriter:
         else:
             self._part.replace(self.path)
 
+    def _whose(self, labels: Labels) -> list[tuple[str, str]]:
+        """What tells an event's target."""
+        number = self._target(labels)
+        instance = labels.get("instance", "")
+        named = [("instance", quote(instance))]
+        return [*named, ("target", str(number))] if self._instances[instance] > 1 else named
+
     def _target(self, labels: Labels) -> int:
         """The number of a target, counted from 1; it is written down when it is new."""
         number = self._targets.get(labels)
@@ -121,6 +134,10 @@ class RecordingWriter:
         except OSError as failure:
             reason = failure.strerror or str(failure)
             raise RecordingError(f"can't write: {reason}", where=str(self._part)) from None
+
+
+def _ended(page: bytes) -> bytes:
+    return page + b"\n" if page and not page.endswith(b"\n") else page
 
 
 def _seconds(at: Millis) -> str:
