@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -18,6 +19,11 @@ TRY_AGAIN: Final = frozenset({408, 425, 429})
 
 EXCERPT: Final = 200
 
+LONGEST: Final = 1 << 20
+"""Bytes of an answer that are read; Slack's, which repeats the message, has some 30 KB."""
+
+_OF_THE_WIRE: Final = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+
 
 async def post(
     client: httpx.AsyncClient,
@@ -27,14 +33,20 @@ async def post(
     receiver: str,
     headers: Mapping[str, str] | None = None,
 ) -> httpx.Response:
-    """POST `body` as JSON. Raises `DeliveryError` when no answer came; never names the URL."""
+    """POST `body` as JSON. Raises `DeliveryError` when no answer came; never names the URL.
+
+    It takes twice the client's timeout at most, as one that sends a byte now and then
+    would never be out of time otherwise; of an answer no more is read than `LONGEST`.
+    """
+    patience = client.timeout.read
     try:
-        return await client.post(url, json=body, headers=dict(headers or {}))
+        async with asyncio.timeout(None if patience is None else 2 * patience):
+            return await _post(client, url, body, dict(headers or {}))
     except (httpx.ConnectTimeout, httpx.PoolTimeout):
         raise DeliveryError(
             "did not answer in time", where=receiver, retryable=True, reason=FailureReason.TIMEOUT
         ) from None
-    except httpx.TimeoutException:
+    except (httpx.TimeoutException, TimeoutError):
         raise DeliveryError(
             "did not answer in time",
             where=receiver,
@@ -59,6 +71,25 @@ async def post(
             reason=FailureReason.UNREACHABLE,
             maybe_delivered=not isinstance(broken, httpx.ConnectError),
         ) from None
+
+
+async def _post(
+    client: httpx.AsyncClient,
+    url: str,
+    body: Mapping[str, Any] | Sequence[Any],
+    headers: dict[str, str],
+) -> httpx.Response:
+    async with client.stream("POST", url, json=body, headers=headers) as answer:
+        read = b""
+        async for chunk in answer.aiter_bytes():
+            read += chunk
+            if len(read) > LONGEST:
+                break
+    # What describes the body on the wire is not true of what was read of it.
+    told = {k: v for k, v in answer.headers.items() if k not in _OF_THE_WIRE}
+    return httpx.Response(
+        answer.status_code, headers=told, content=read, extensions=answer.extensions
+    )
 
 
 def check(answer: httpx.Response, *, receiver: str, secrets: Collection[str] = ()) -> None:
