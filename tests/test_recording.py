@@ -15,6 +15,7 @@ from enginewatch.recording import (
     NoteEvent,
     RecordingError,
     RecordingWriter,
+    SamplesEvent,
     ScrapeEvent,
     read_recording,
 )
@@ -28,6 +29,7 @@ EVENTS: list[Event] = [
     NoteEvent(1764531946500, 'flood "begins"\nnow'),
     ScrapeEvent(B, 1764531947000, None, 2.0, 0, "", 'connection "refused"\r\nby peer'),
     ScrapeEvent(B2, 1764531948000, b"\xff\x00\n\n", 0.5, 200),
+    SamplesEvent(B, 1764531948500, "probe", b"waited 5.0\n# SCRAPE t=5\n"),
     ScrapeEvent(B, 1764531949000, b"z 1\n"),
 ]
 
@@ -37,6 +39,8 @@ def record(path: Path, events: list[Event]) -> None:
         for event in events:
             if isinstance(event, NoteEvent):
                 writer.note(event.at, event.text)
+            elif isinstance(event, SamplesEvent):
+                writer.samples(event)
             else:
                 writer.scrape(event)
 

@@ -15,8 +15,9 @@ enginewatch_probe_unanswered_seconds 5.0
 `t` is Unix seconds to the millisecond, `duration` seconds. `lines` tells how many
 lines the page has, so that a page may hold anything; without it, a page ends at the
 next line that starts with one of these words. `SAMPLES` are what a collector beside the
-scrape said of a target, a round at a time, without the target's labels. Files with nothing but `# SCRAPE t=0`
-lines between pages are recordings too: of one target, called `recording`.
+scrape said of a target, a round at a time, without the target's labels. Files with
+nothing but `# SCRAPE t=0` lines between pages are recordings too: of one target, called
+`recording`.
 """
 
 from enginewatch.recording.events import (
