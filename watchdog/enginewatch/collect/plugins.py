@@ -8,10 +8,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from enginewatch.alerting.rules import load_rule_files
+from enginewatch.collect import nvml
 from enginewatch.collect.base import Collector, Write
+from enginewatch.collect.probe import Prober
+from enginewatch.collect.probe_progress import Progress
 from enginewatch.collect.rounds import Writers
 from enginewatch.config import Config
 from enginewatch.model import Millis, Target
+from enginewatch.rulepack import rule_files
 from enginewatch.store.head import Head
 
 _log = logging.getLogger(__name__)
@@ -38,7 +43,30 @@ class Plugin(NamedTuple):
     make: Callable[[Config, Surroundings], Collector]
 
 
-PLUGINS: Final[tuple[Plugin, ...]] = ()
+def _nvml_section(config: Config) -> object:
+    return (config.nvml, config.sole_deployment) if config.nvml.enabled else None
+
+
+def _nvml(config: Config, around: Surroundings) -> Collector:
+    deployment = config.sole_deployment or nvml.JOB
+    return nvml.NvmlCollector(config.nvml, around.head, around.clock, deployment=deployment)
+
+
+def _probe_section(config: Config) -> object:
+    wanted = config.probe.enabled is not False or any(job.probe for job in config.scrape_configs)
+    given = (config.probe, config.scrape_configs, config.global_, config.rule_files)
+    return given if wanted else None
+
+
+def _probe(config: Config, around: Surroundings) -> Collector:
+    progress = Progress(load_rule_files(config.rule_paths(rule_files())), around.head)
+    return Prober(config, progress, around.writer(), clock=around.clock)
+
+
+PLUGINS: Final = (
+    Plugin("nvml", _nvml_section, _nvml),
+    Plugin("probe", _probe_section, _probe),
+)
 
 
 class Collectors:

@@ -1,5 +1,6 @@
 """The configuration file: what is watched, how it is judged, and who is told."""
 
+from enginewatch.config.collectors import EngineProcessConfig, NvmlConfig, ProcessesConfig
 from enginewatch.config.errors import ConfigError, ConfigFileError
 from enginewatch.config.heartbeat import HeartbeatConfig
 from enginewatch.config.http import Authorization, BasicAuth, HttpConfig, SecretUrl, TlsConfig
@@ -34,15 +35,18 @@ __all__ = [
     "ConfigError",
     "ConfigFileError",
     "ConsoleConfig",
+    "EngineProcessConfig",
     "FileSdConfig",
     "GeneralProbeConfig",
     "GlobalConfig",
     "HeartbeatConfig",
     "HttpConfig",
     "InhibitRuleConfig",
+    "NvmlConfig",
     "PagerDutyConfig",
     "Preset",
     "ProbeConfig",
+    "ProcessesConfig",
     "ReceiverConfig",
     "RouteConfig",
     "ScrapeConfig",

@@ -8,12 +8,13 @@ from typing import ClassVar, Final, Self
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 
+from enginewatch.config.collectors import NvmlConfig, ProcessesConfig
 from enginewatch.config.errors import ConfigError
 from enginewatch.config.heartbeat import HeartbeatConfig
 from enginewatch.config.probe import GeneralProbeConfig, ProbeConfig
 from enginewatch.config.receivers import ReceiverConfig
 from enginewatch.config.routing import InhibitRuleConfig, RouteConfig, check_routes
-from enginewatch.config.scrape import ScrapeConfig
+from enginewatch.config.scrape import ScrapeConfig, StaticConfig
 from enginewatch.config.section import (
     ConfigPath,
     OwnLabels,
@@ -109,6 +110,8 @@ class Config(Section):
     mute_time_intervals: tuple[TimeInterval, ...] = ()
     """Alertmanager's former name for `time_intervals`; both may be given."""
     heartbeat: HeartbeatConfig | None = None
+    nvml: NvmlConfig = NvmlConfig()
+    processes: ProcessesConfig = ProcessesConfig()
     storage: StorageConfig = Field(default_factory=dict, validate_default=True)
     web: WebConfig = WebConfig()
 
@@ -168,6 +171,16 @@ class Config(Section):
     def probe_of(self, job: ScrapeConfig) -> ProbeConfig:
         """How the targets of a job are probed."""
         return (job.probe or ProbeConfig()).over(self.probe)
+
+    @property
+    def sole_deployment(self) -> str | None:
+        """The deployment of all jobs, if it is one and the same."""
+        found = {
+            static.labels.get("deployment") or job.deployment or job.job_name
+            for job in self.scrape_configs
+            for static in job.static_configs or (StaticConfig(targets=()),)
+        }
+        return found.pop() if len(found) == 1 else None
 
     def rule_paths(self, shipped: Sequence[Path]) -> tuple[Path, ...]:
         """The rule files as they are now, each once. Raises ConfigError where there is none."""

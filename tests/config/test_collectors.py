@@ -1,0 +1,51 @@
+"""What the sections of this machine accept, and whose its GPUs are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from enginewatch.config import Config, ConfigFileError, parse_config
+
+ONE = "scrape_configs: [{job_name: a, deployment: chat}, {job_name: b, deployment: chat}]"
+TWO = "scrape_configs: [{job_name: a, deployment: chat}, {job_name: b}]"
+LABELLED = """
+scrape_configs:
+  - {job_name: a, static_configs: [{targets: [h:1], labels: {deployment: chat}}]}
+"""
+
+
+def config(text: str) -> Config:
+    return parse_config(text, Path("enginewatch.yml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "sole"), [(ONE, "chat"), (TWO, None), (LABELLED, "chat"), ("", None)]
+)
+def test_the_only_deployment_is_known_without_being_named_again(
+    text: str, sole: str | None
+) -> None:
+    assert config(text).sole_deployment == sole
+
+
+def test_gpus_serve_what_the_section_says() -> None:
+    nvml = config("nvml: {deployment: rest, deployments: {chat: ['0', GPU-9]}}").nvml
+    served = [nvml.deployment_of(*gpu) for gpu in (("0", "GPU-0"), ("1", "GPU-9"), ("2", "GPU-2"))]
+    assert served == ["chat", "chat", "rest"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("nvml: {deployments: {a: ['0'], b: ['0']}}", "GPU 0 serves two"),
+        ("nvml: {interval: 0s}", "longer than 0s"),
+        ("nvml: {gpus: -1}", "nvml.gpus"),
+        ("processes: {engines: [{match: '('}]}", "not a valid RE2"),
+        ("processes: {engines: [{match: '(?P<shard>x)'}]}", "no label of that name: shard"),
+        ("processes: {process_names: [x]}", "go into engines"),
+    ],
+)
+def test_what_is_wrong_is_told_where_it_is(text: str, says: str) -> None:
+    with pytest.raises(ConfigFileError, match=says.replace("(", r"\(")):
+        config(text)
