@@ -287,7 +287,7 @@ def scrape_tls(authority: Authority, settings: str, *, ask_client: bool = False)
             "127.0.0.1",
             ", tls_config: {ca_file: ca.pem}",
             True,
-            "reset by|CERTIFICATE_REQ",
+            "reset by|ask for a client certificate",
         ),
         (
             "127.0.0.1",

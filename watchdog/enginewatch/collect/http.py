@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from enginewatch.collect.connection import KeptConnection
 from enginewatch.config import HttpConfig, TlsConfig
 from enginewatch.errors import EnginewatchError
 from enginewatch.model import ScrapeFailure
@@ -79,7 +80,7 @@ class Fetcher:
         self._tls: Final = tls
         self._body_limit: Final = body_limit
         self._transport: Final = transport
-        self._client: httpx.AsyncClient | None = None
+        self._connection: httpx.AsyncBaseTransport | None = None
         self._context: ssl.SSLContext | None = None
         self._served = False
         self.received: int | None = None
@@ -107,11 +108,10 @@ class Fetcher:
 
     async def _get(self, url: httpx.URL, headers: dict[str, str]) -> Answer:
         self.received, self._served = None, False
-        client = await self._ready(url)
-        request = client.build_request("GET", url, headers=headers)
+        request = httpx.Request("GET", url, headers=headers)
         if self._settings.tls_config.server_name:
             request.extensions["sni_hostname"] = self._settings.tls_config.server_name
-        response = await client.send(request, stream=True)
+        response = await self._send(request, await self._ready(url))
         try:
             answer = await self._answer(response)
         finally:
@@ -120,30 +120,35 @@ class Fetcher:
         return answer
 
     async def close(self) -> None:
-        if self._client is not None:
-            client, self._client = self._client, None
-            await client.aclose()
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            await connection.aclose()
 
-    async def _ready(self, url: httpx.URL) -> httpx.AsyncClient:
+    async def _ready(self, url: httpx.URL) -> httpx.AsyncBaseTransport:
         may_be_tls = url.scheme == "https" or self._settings.follow_redirects
         context = self._tls.context() if may_be_tls else _UNUSED
-        if self._client is not None and context is not self._context:
+        if self._connection is not None and context is not self._context:
             await self.close()
-        if self._client is None:
+        if self._connection is None:
             self._context = context
-            transport = self._transport or httpx.AsyncHTTPTransport(
-                verify=context, limits=httpx.Limits(max_connections=1, keepalive_expiry=None)
-            )
-            self._client = httpx.AsyncClient(
-                transport=transport,
-                timeout=None,  # noqa: S113  the caller's deadline covers the whole scrape
-                follow_redirects=self._settings.follow_redirects,
-                max_redirects=_MOST_REDIRECTS,
-                trust_env=False,
-                # Cookies would be a way for a server to fill our memory.
-                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            )
-        return self._client
+            self._connection = self._transport or KeptConnection(context)
+        return self._connection
+
+    async def _send(
+        self, request: httpx.Request, connection: httpx.AsyncBaseTransport
+    ) -> httpx.Response:
+        if not self._settings.follow_redirects:
+            return await connection.handle_async_request(request)
+        client = httpx.AsyncClient(
+            transport=connection,
+            timeout=None,  # noqa: S113  the caller's deadline covers the whole scrape
+            follow_redirects=True,
+            max_redirects=_MOST_REDIRECTS,
+            trust_env=False,
+            # Cookies would be a way for a server to fill our memory.
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+        )
+        return await client.send(request, stream=True)
 
     async def _answer(self, response: httpx.Response) -> Answer:
         if response.status_code != 200:
