@@ -10,8 +10,9 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import Final, cast
 
 from enginewatch.evidence.errors import EvidenceError
 from enginewatch.evidence.gather import Input
@@ -152,18 +153,22 @@ def _walk(folder: Path, skip: Callable[[str], None]) -> Iterator[Path]:
 def _file_lines(path: Path, head: bytes, notes: list[str]) -> Iterator[bytes]:
     try:
         with _opened(path, head) as stream:
-            yield from split_lines(iter(lambda: stream.read(_CHUNK), b""))
+            # read1 gives what was unpacked before the place where an archive breaks off.
+            yield from split_lines(iter(lambda: stream.read1(_CHUNK), b""))
     except (EOFError, zlib.error, lzma.LZMAError):
         notes.append(f"{path}: the compressed file is damaged or cut off; read up to there")
     except OSError as failure:
         notes.append(f"{path}: reading broke off: {failure.strerror or failure}")
 
 
-def _opened(path: Path, head: bytes) -> IO[bytes]:
+def _opened(path: Path, head: bytes) -> BufferedIOBase:
     """For reading; compression is told by content."""
     if head.startswith(_GZIP):
-        return cast(IO[bytes], gzip.open(path, "rb"))
-    return cast(IO[bytes], lzma.open(path, "rb")) if head.startswith(_XZ) else path.open("rb")
+        return gzip.GzipFile(path)
+    if head.startswith(_XZ):
+        # An LZMAFile has all that is asked of it here; its stub does not say so.
+        return cast(BufferedIOBase, lzma.LZMAFile(path))
+    return path.open("rb", buffering=_CHUNK)
 
 
 def _pipe_lines(path: Path, patience: float) -> Iterator[bytes]:

@@ -76,7 +76,7 @@ class SignatureParser(CaseReader):
             joins=self.names(entries.get("joins"), f"{what}: joins"),
             lead_by=self.text_of(entries, "lead_by", what),
             source=self.sources(entries, what, node),
-            examples=tuple(self._examples(entries, what)),
+            examples=tuple(self._examples(entries, what, node)),
             file=self.document.path,
             line=node.start_mark.line + 1,
         )
@@ -88,20 +88,20 @@ class SignatureParser(CaseReader):
             self.problem(f"{what} gives no source", node, hint=hint)
         return found
 
-    def _examples(self, entries: dict[str, Entry], what: str) -> Iterator[Example]:
+    def _examples(self, entries: dict[str, Entry], what: str, node: yaml.Node) -> Iterator[Example]:
         if "examples" not in entries:
             hint = "a piece of log under `text`, and the verdict, fact or nothing that it `finds`"
-            self.problem(f"{what} has no examples", entries["id"].key, hint=hint)
+            self.problem(f"{what} has no examples", node, hint=hint)
             return
-        for node in self.sequence(entries["examples"].value, f"{what}: examples"):
+        for item in self.sequence(entries["examples"].value, f"{what}: examples"):
             place = f"{what}: example"
-            given = self.mapping(node, place, _EXAMPLE_KEYS)
-            finds = self.required(given, "finds", place, node)
+            given = self.mapping(item, place, _EXAMPLE_KEYS)
+            finds = self.required(given, "finds", place, item)
             if finds not in (_NOTHING, _AS_FACT):
-                self.known(node, finds, self._verdicts, f"{place} finds")
+                self.known(item, finds, self._verdicts, f"{place} finds")
             yield Example(
-                text=self.required(given, "text", place, node),
+                text=self.required(given, "text", place, item),
                 verdict={_NOTHING: None, _AS_FACT: FACT}.get(finds, finds),
                 fields=self.constants(given.get("fields"), place),
-                line=node.start_mark.line + 1,
+                line=item.start_mark.line + 1,
             )

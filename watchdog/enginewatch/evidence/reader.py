@@ -8,7 +8,7 @@ time in which it could have has passed. Memory does not grow with the log.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from enginewatch.evidence.fields import COUNT, TYPES, Value
@@ -18,20 +18,11 @@ from enginewatch.evidence.redact import redact
 from enginewatch.evidence.signatures import Case, Near, Phase, Signature, SignatureSet
 from enginewatch.evidence.times import Stamp, TimeReader
 from enginewatch.evidence.verdict import Evidence
+from enginewatch.evidence.waiting import Open, WaitingRoom, is_within, span
 from enginewatch.model import Labels, Millis, Sample
 
-MOST_WAITING: Final = 1_000
-"""Matches that wait for later lines; beyond it the oldest is decided by what has been seen."""
-LONGEST_WAIT: Final[Millis] = 600_000
-"""How long a match with `after: any` waits in a log that is followed and has no end."""
-_LINES_WITHOUT_TIME: Final = 200
-"""How near `within` is where a line has no time to measure by."""
-_LINES_BETWEEN_CHECKS: Final = 64
-_TIME_BETWEEN_CHECKS: Final[Millis] = 1_000
 _TEXT_SHOWN: Final = 2_000
-
 _ESCAPE: Final = b"\x1b"
-_NONE: Final[Sequence[Match]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,50 +59,6 @@ class Match:
                 yield Sample(Labels(given, __name__=series.name), float(value))
 
 
-@dataclass(slots=True)
-class _Waiting:
-    """A match whose meaning is open: the cases left, and which of their later signs have come."""
-
-    signature: Signature
-    line: Line
-    fields: Mapping[str, Value]
-    phase: Phase
-    at: Millis | None
-    cases: tuple[Case, ...]
-    came: set[Near] = field(default_factory=set)
-
-    def later(self) -> Iterator[Near]:
-        for case in self.cases:
-            yield from case.after.wanted
-            yield from case.after.unwanted
-
-    def is_open(self) -> bool:
-        """Whether later lines can still change which case is the first to hold."""
-        for case in self.cases:
-            wanted, unwanted = case.after
-            if self.came.isdisjoint(unwanted):
-                # The first case that can still hold: settled if nothing later matters to it.
-                return bool(unwanted) or not self.came.issuperset(wanted)
-        return False
-
-    def decided(self, source: str) -> Match:
-        case = None
-        for each in self.cases:
-            wanted, unwanted = each.after
-            if self.came.issuperset(wanted) and self.came.isdisjoint(unwanted):
-                case = each
-                break
-        return Match(
-            signature=self.signature,
-            case=case,
-            fields=self.fields,
-            source=source,
-            line=self.line,
-            at=self.at,
-            phase=self.phase,
-        )
-
-
 class LogReader:
     """One source's lines in their order.
 
@@ -126,10 +73,9 @@ class LogReader:
         self._source: Final = source
         self._stamp: Stamp | None = None
         self._seen: Final[dict[str, tuple[int, Stamp | None]]] = {}
-        self._waiting: list[_Waiting] = []
-        self._checked: tuple[int, Millis] = (0, 0)
+        self._room: Final = WaitingRoom()
         self._read_at: Final[dict[str, Millis]] = {}
-        self._raw: bytes = b""
+        self._newest: bytes = b""
         self.number = 0
         self.cut = 0
         self.phase = Phase.UNKNOWN
@@ -146,23 +92,22 @@ class LogReader:
         """
         raw = line.encode("utf-8", "replace") if isinstance(line, str) else line
         self.number += 1
-        self._raw = raw
         if len(raw) > LONGEST:
             raw = raw[:LONGEST]
             self.cut += 1
         if raw[:1] == b"{" or _ESCAPE in raw:
             raw = clean(decode(raw)).encode()
+        self._newest = raw
         found = self._may_match(raw)
         if found:
             signatures = self._signatures.owners(found)
             if at is None or not self._is_thinned(signatures, at):
                 return [*self._read(raw, signatures, at), *self._over(at)]
-        return self._over(at) if self._waiting else _NONE
+        return self._over(at) if len(self._room) else ()
 
     def finish(self) -> list[Match]:
         """The input has ended: what still waits is decided by what was seen."""
-        waiting, self._waiting = self._waiting, []
-        return [each.decided(self._source) for each in waiting]
+        return [self._decided(each) for each in self._room.drain()]
 
     def tick(self, now: Millis) -> Sequence[Match]:
         """Time has passed without a line: what can't change any more is given."""
@@ -171,7 +116,7 @@ class LogReader:
     @property
     def last_stamp(self) -> Stamp | None:
         """The time of the newest line, or of the nearest before it that has one."""
-        return self._times.read(clean(decode(self._raw))) or self._stamp
+        return self._times.read(clean(decode(self._newest))) or self._stamp
 
     def _is_thinned(self, signatures: Sequence[Signature], at: Millis) -> bool:
         """Whether all of these may be passed over, because lines of theirs were read just now."""
@@ -192,13 +137,18 @@ class LogReader:
                 self._stamp = stamp
             printed, emitter, repeat = peel(text)
             line = Line(self.number, printed, self._stamp, emitter, repeat)
-            yield from self._line(line, signatures, at)
+            opened = list(self._opened(line, signatures, at))
+            for each in self._room.arrived({each.signature.id for each in opened}, line):
+                yield self._decided(each)
+            for each in opened:
+                leaving = self._room.add(each) if each.is_open() else each
+                if leaving is not None:
+                    yield self._decided(leaving)
 
-    def _line(
+    def _opened(
         self, line: Line, signatures: Sequence[Signature], at: Millis | None
-    ) -> Iterator[Match]:
+    ) -> Iterator[Open]:
         raw = line.text.encode()
-        opened: list[_Waiting] = []
         for signature in signatures:
             groups = signature.search(raw)
             if groups is None:
@@ -213,16 +163,7 @@ class LogReader:
             self._seen[signature.id] = (line.number, line.stamp)
             if at is not None and signature.thin:
                 self._read_at[signature.id] = at
-            opened.append(_Waiting(signature, line, fields, self.phase, at, cases))
-        if self._waiting and opened:
-            yield from self._arrived({each.signature.id for each in opened}, line)
-        for each in opened:
-            if each.is_open():
-                self._waiting.append(each)
-            else:
-                yield each.decided(self._source)
-        if len(self._waiting) > MOST_WAITING:
-            yield self._waiting.pop(0).decided(self._source)
+            yield Open(signature, line, fields, self.phase, at, cases)
 
     def _possible(
         self, signature: Signature, fields: Mapping[str, Value], line: Line
@@ -240,70 +181,24 @@ class LogReader:
                 yield case
 
     def _was(self, near: Near, line: Line) -> bool:
-        for name in near.seen:
-            if name in self._seen:
-                number, stamp = self._seen[name]
-                if _is_within(near, line.number - number, _span(stamp, line.stamp)):
-                    return True
-        return False
-
-    def _arrived(self, names: set[str], line: Line) -> Iterator[Match]:
-        """Tell those that wait which signatures this line matched."""
-        left: list[_Waiting] = []
-        for each in self._waiting:
-            for near in each.later():
-                lines = line.number - each.line.number
-                if names & near.seen and _is_within(
-                    near, lines, _span(each.line.stamp, line.stamp)
-                ):
-                    each.came.add(near)
-            if each.is_open():
-                left.append(each)
-            else:
-                yield each.decided(self._source)
-        self._waiting = left
+        return any(
+            is_within(near, line.number - number, span(stamp, line.stamp))
+            for number, stamp in (self._seen[name] for name in near.seen if name in self._seen)
+        )
 
     def _over(self, at: Millis | None) -> Sequence[Match]:
-        """Those that have waited for as long as any of their cases asks; looked at now and then."""
-        lines, when = self._checked
-        if self.number - lines < _LINES_BETWEEN_CHECKS and (
-            at is None or at - when < _TIME_BETWEEN_CHECKS
-        ):
-            return _NONE
-        self._checked = (self.number, when if at is None else at)
-        over = [each for each in self._waiting if self._is_over(each, at)]
-        if not over:
-            return _NONE
-        self._waiting = [each for each in self._waiting if each not in over]
-        return [each.decided(self._source) for each in over]
+        return [self._decided(each) for each in self._room.over(self.number, self._stamp, at)]
 
-    def _is_over(self, waiting: _Waiting, at: Millis | None) -> bool:
-        limits = list(waiting.later())
-        lines = self.number - waiting.line.number
-        if all(near.lines is not None and lines > near.lines for near in limits):
-            return True
-        longest = max((near.within or LONGEST_WAIT for near in limits), default=0)
-        if at is not None and waiting.at is not None:
-            return at - waiting.at > longest
-        # Input that is read in one go has an end to wait for, where `any` is asked.
-        if any(near.within is None for near in limits):
-            return False
-        span = _span(waiting.line.stamp, self._stamp)
-        return span is not None and span > longest
-
-
-def _span(earlier: Stamp | None, later: Stamp | None) -> Millis | None:
-    return later.since(earlier) if later is not None else None
-
-
-def _is_within(near: Near, lines: int, span: Millis | None) -> bool:
-    if near.lines is not None and lines > near.lines:
-        return False
-    if near.within is None:
-        return True
-    if span is None:
-        return lines <= _LINES_WITHOUT_TIME
-    return 0 <= span <= near.within
+    def _decided(self, match: Open) -> Match:
+        return Match(
+            signature=match.signature,
+            case=match.case(),
+            fields=match.fields,
+            source=self._source,
+            line=match.line,
+            at=match.at,
+            phase=match.phase,
+        )
 
 
 def _fields(signature: Signature, groups: Mapping[str, str], raw: bytes) -> dict[str, Value]:

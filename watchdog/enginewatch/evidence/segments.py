@@ -129,7 +129,7 @@ class Segmenter:
         yield from self._plain(number, raw)
 
     def _plain(self, number: int, raw: bytes) -> Iterator[Segment]:
-        if not self._page.is_open and _LABELLED.match(raw) and _SAMPLE.match(raw):
+        if not self._page.is_open and self._begins_page(raw):
             self._page.open(number)
         if self._page.is_open:
             if self._page.add(raw):
@@ -143,6 +143,11 @@ class Segmenter:
             yield Exchange(number, self._asked, int(answered[1]))
         else:
             yield LogLine(number, raw)
+
+    def _begins_page(self, raw: bytes) -> bool:
+        """A sample that nothing announced: with labels, or where metrics were asked for."""
+        likely = _LABELLED.match(raw) or self._asked.endswith("metrics")
+        return bool(likely and _SAMPLE.match(raw))
 
     def _json_line(self, number: int, raw: bytes) -> Iterator[Segment]:
         text = raw.strip().removeprefix(b"data: ")
