@@ -11,11 +11,17 @@ import argparse
 import statistics
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from bench import peers
+from enginewatch.alerting.rules import load_rule_files
+from enginewatch.rulepack import rule_files
+
+PACKS = {"vllm": "vLLM's and the hazards'", "whole": "the whole pack"}
+"""What is loaded on both sides."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +56,9 @@ def measure(sides: list[peers.Peer], warm: float, seconds: float) -> list[Readin
     ]
 
 
-def table(engines: int, readings: list[Reading]) -> Table:
-    grid = Table(title=f"{engines} engines, scrapes and rules every 5 s")
+def table(engines: int, pack: str, rules: int, readings: list[Reading]) -> Table:
+    title = f"{engines} engines, {rules} rules ({PACKS[pack]}), scrapes and rules every 5 s"
+    grid = Table(title=title)
     grid.add_column("")
     for heading in ("rules, all groups", "CPU of one core", "RSS", "samples a round"):
         grid.add_column(heading, justify="right")
@@ -73,23 +80,35 @@ def table(engines: int, readings: list[Reading]) -> Table:
     return grid
 
 
-def run(engines: int, warm: float, seconds: float) -> None:
+def rule_paths(pack: str) -> tuple[Path, ...]:
+    """All shipped rules, or those of a shop that runs vLLM only."""
+    paths = rule_files()
+    if pack == "whole":
+        return paths
+    return tuple(path for path in paths if path.parent.name == "hazards" or path.stem == "vllm")
+
+
+def run(engines: int, pack: str, warm: float, seconds: float) -> Table:
+    paths = rule_paths(pack)
+    rules = sum(len(group.rules) for file in load_rule_files(paths) for group in file.groups)
     with (
-        peers.fleet(engines),
-        peers.enginewatch(engines) as ours,
-        peers.prometheus(engines) as theirs,
+        peers.enginewatch(engines, paths) as ours,
+        peers.prometheus(engines, paths) as theirs,
     ):
-        Console().print(table(engines, measure([ours, theirs], warm, seconds)))
+        return table(engines, pack, rules, measure([ours, theirs], warm, seconds))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engines", type=int, nargs="+", default=[100, 1000])
-    parser.add_argument("--warm", type=float, default=60, help="seconds before measuring")
-    parser.add_argument("--seconds", type=float, default=120, help="seconds of measuring")
+    parser.add_argument("--packs", choices=sorted(PACKS), nargs="+", default=["vllm", "whole"])
+    parser.add_argument("--warm", type=float, default=30, help="seconds before measuring")
+    parser.add_argument("--seconds", type=float, default=45, help="seconds of measuring")
     arguments = parser.parse_args()
     for engines in arguments.engines:
-        run(engines, arguments.warm, arguments.seconds)
+        with peers.fleet(engines):
+            for pack in arguments.packs:
+                Console().print(run(engines, pack, arguments.warm, arguments.seconds))
 
 
 if __name__ == "__main__":

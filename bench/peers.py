@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +21,8 @@ import psutil
 import yaml
 
 from bench.fleet import PORT, address
-from enginewatch.rulepack import rules_path
 
-READY_WITHIN = 60
+READY_WITHIN = 180
 
 
 @dataclass(frozen=True)
@@ -72,22 +70,16 @@ def _targets(engines: int) -> list[str]:
     return [f"{address(n)}:{PORT}" for n in range(engines)]
 
 
-def _rule_files() -> list[str]:
-    pack = rules_path()
-    found = [*pack.glob("engines/*.yml"), *pack.glob("hazards/*.yml")]
-    return sorted(str(path) for path in found if not path.name.endswith(".test.yml"))
-
-
 @contextmanager
-def prometheus(engines: int, port: int = 18_900) -> Iterator[Peer]:
-    """Debian's Prometheus on the fleet with the shipped rules, both every 5 s."""
+def prometheus(engines: int, rules: Sequence[Path], port: int = 18_900) -> Iterator[Peer]:
+    """Debian's Prometheus on the fleet with these rule files, both every 5 s."""
     binary = shutil.which("prometheus")
     if binary is None:
         raise SystemExit("the comparison needs Prometheus: apt-get install prometheus")
     with tempfile.TemporaryDirectory() as folder:
         config = {
             "global": {"scrape_interval": "5s", "evaluation_interval": "5s"},
-            "rule_files": _rule_files(),
+            "rule_files": [str(path) for path in rules],
             "scrape_configs": [
                 {"job_name": "self", "static_configs": [{"targets": [f"127.0.0.1:{port}"]}]},
                 _job(engines),
@@ -103,16 +95,17 @@ def prometheus(engines: int, port: int = 18_900) -> Iterator[Peer]:
             "--log.level=error",
         ]
         rule_seconds = "sum(prometheus_rule_group_last_duration_seconds)"
-        with _running("Prometheus", command, port, rule_seconds) as peer:
+        with _running("Prometheus", command, port, rule_seconds, Path(folder)) as peer:
             yield peer
 
 
 @contextmanager
-def enginewatch(engines: int, port: int = 18_901) -> Iterator[Peer]:
-    """The daemon on the same fleet with the same rules."""
+def enginewatch(engines: int, rules: Sequence[Path], port: int = 18_901) -> Iterator[Peer]:
+    """The daemon on the same fleet with the same rules, as often."""
     with tempfile.TemporaryDirectory() as folder:
         config = {
             "global": {"scrape_interval": "5s", "evaluation_interval": "5s"},
+            "rule_files": [str(path) for path in rules],
             "scrape_configs": [_job(engines)],
             "receivers": [],
             "storage": {"path": f"{folder}/state"},
@@ -122,7 +115,7 @@ def enginewatch(engines: int, port: int = 18_901) -> Iterator[Peer]:
         path.write_text(yaml.safe_dump(config))
         command = [sys.executable, "-m", "enginewatch", "run", "-c", str(path)]
         rule_seconds = "sum(enginewatch_rule_group_last_duration_seconds)"
-        with _running("enginewatch", command, port, rule_seconds) as peer:
+        with _running("enginewatch", command, port, rule_seconds, Path(folder)) as peer:
             yield peer
 
 
@@ -135,14 +128,19 @@ def _job(engines: int) -> dict[str, Any]:
 
 
 @contextmanager
-def _running(name: str, command: list[str], port: int, rule_seconds: str) -> Iterator[Peer]:
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=dict(os.environ))
+def _running(
+    name: str, command: list[str], port: int, rule_seconds: str, folder: Path
+) -> Iterator[Peer]:
+    told = folder / "output.txt"
+    with told.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
     peer = Peer(name, process, f"http://127.0.0.1:{port}", rule_seconds)
     try:
         deadline = time.monotonic() + READY_WITHIN
         while True:
             if process.poll() is not None:
-                raise SystemExit(f"{name} ended with code {process.returncode}")
+                said = told.read_text(errors="replace")[-2000:]
+                raise SystemExit(f"{name} ended with code {process.returncode}:\n{said}")
             try:
                 with urlopen(f"{peer.api}/-/ready", timeout=1):
                     break
