@@ -10,7 +10,7 @@ from tests.evidence.packs import signatures
 
 from enginewatch.evidence.lines import LONGEST
 from enginewatch.evidence.pack import SignaturePack, shipped_pack
-from enginewatch.evidence.reader import LogReader, Match
+from enginewatch.evidence.reader import MOST_A_SECOND, LogReader, Match
 from enginewatch.evidence.signatures import Phase
 from enginewatch.evidence.waiting import LONGEST_WAIT, MOST_WAITING
 
@@ -274,6 +274,14 @@ def test_periodic_lines_of_a_followed_log_are_read_now_and_then(tmp_path: Path) 
     assert len(live.at(1.7, "stats")) == 1
     # Read in one go, each line counts.
     assert len(read(pack.signatures, "stats\nstats\nstats")) == 3
+
+
+def test_a_storm_is_read_in_part_and_counted_in_whole(tmp_path: Path) -> None:
+    live = Live(signatures(tmp_path, "id: bad\npattern: broken"))
+    given = sum(len(live.at(5 + n / 1_000, "broken")) for n in range(500))
+    assert given == MOST_A_SECOND
+    assert live.reader.passed == {"bad": 500 - MOST_A_SECOND}
+    assert len(live.at(6.5, "broken")) == 1
 
 
 def test_the_newest_time_is_known_though_its_line_means_nothing() -> None:

@@ -10,7 +10,7 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from io import BufferedIOBase
+from io import BufferedIOBase, BufferedReader
 from pathlib import Path
 from typing import Final, cast
 
@@ -168,7 +168,7 @@ def _opened(path: Path, head: bytes) -> BufferedIOBase:
     if head.startswith(_XZ):
         # An LZMAFile has all that is asked of it here; its stub does not say so.
         return cast(BufferedIOBase, lzma.LZMAFile(path))
-    return path.open("rb", buffering=_CHUNK)
+    return BufferedReader(path.open("rb", buffering=0), _CHUNK)
 
 
 def _pipe_lines(path: Path, patience: float) -> Iterator[bytes]:

@@ -7,6 +7,7 @@ time in which it could have has passed. Memory does not grow with the log.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -21,6 +22,8 @@ from enginewatch.evidence.verdict import Evidence
 from enginewatch.evidence.waiting import Open, WaitingRoom, is_within, span
 from enginewatch.model import Labels, Millis, Sample
 
+MOST_A_SECOND: Final = 100
+"""Lines of one signature that are read in a second of a followed log; the rest is counted."""
 _TEXT_SHOWN: Final = 2_000
 _ESCAPE: Final = b"\x1b"
 
@@ -63,7 +66,8 @@ class LogReader:
     """One source's lines in their order.
 
     `year` completes dates that have none. `cut` counts lines of which only the
-    first `lines.LONGEST` bytes were looked at.
+    first `lines.LONGEST` bytes were looked at; `passed` counts lines of a followed
+    log that were not read because many like them were, by signature.
     """
 
     def __init__(self, signatures: SignatureSet, source: str = "", *, year: int = 2000):
@@ -74,10 +78,11 @@ class LogReader:
         self._stamp: Stamp | None = None
         self._seen: Final[dict[str, tuple[int, Stamp | None]]] = {}
         self._room: Final = WaitingRoom()
-        self._read_at: Final[dict[str, Millis]] = {}
+        self._pace: Final[dict[str, tuple[Millis, int]]] = {}
         self._newest: bytes = b""
         self.number = 0
         self.cut = 0
+        self.passed: Final[Counter[str]] = Counter()
         self.phase = Phase.UNKNOWN
 
     def skip_to(self, number: int) -> None:
@@ -87,8 +92,8 @@ class LogReader:
     def feed(self, line: bytes | str, at: Millis | None = None) -> Sequence[Match]:
         """The matches that this line makes certain: its own, and older ones that waited for it.
 
-        `line` is without its end or with it; `at` is when it was read, for a source
-        that is being followed: then periodic lines are read now and then only.
+        `line` is without its end or with it; `at` is when it came, for a log that is
+        being followed: then periodic lines are read now and then, and of a storm a part.
         """
         raw = line.encode("utf-8", "replace") if isinstance(line, str) else line
         self.number += 1
@@ -101,7 +106,7 @@ class LogReader:
         found = self._may_match(raw)
         if found:
             signatures = self._signatures.owners(found)
-            if at is None or not self._is_thinned(signatures, at):
+            if at is None or self._is_due(signatures, at):
                 return [*self._read(raw, signatures, at), *self._over(at)]
         return self._over(at) if len(self._room) else ()
 
@@ -118,12 +123,19 @@ class LogReader:
         """The time of the newest line, or of the nearest before it that has one."""
         return self._times.read(clean(decode(self._newest))) or self._stamp
 
-    def _is_thinned(self, signatures: Sequence[Signature], at: Millis) -> bool:
-        """Whether all of these may be passed over, because lines of theirs were read just now."""
-        return all(
-            each.thin and at - self._read_at.get(each.id, at - each.thin) < each.thin
-            for each in signatures
-        )
+    def _is_due(self, signatures: Sequence[Signature], at: Millis) -> bool:
+        """Whether one of these may still be read; if none may, the line is counted."""
+        due = False
+        for each in signatures:
+            since, count = self._pace.get(each.id, (at, 0))
+            if at - since >= (each.thin or 1_000):
+                since, count = at, 0
+            if count < (1 if each.thin else MOST_A_SECOND):
+                due = True
+            self._pace[each.id] = (since, count + 1)
+        if not due:
+            self.passed.update(each.id for each in signatures)
+        return due
 
     def _read(
         self, raw: bytes, signatures: Sequence[Signature], at: Millis | None
@@ -161,8 +173,6 @@ class LogReader:
                 self.phase = signature.enters
             cases = tuple(self._possible(signature, fields, line))
             self._seen[signature.id] = (line.number, line.stamp)
-            if at is not None and signature.thin:
-                self._read_at[signature.id] = at
             yield Open(signature, line, fields, self.phase, at, cases)
 
     def _possible(
