@@ -6,7 +6,7 @@ The head keeps the series that some rule reads, and no longer than rules look ba
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from enginewatch.model import METRIC_NAME, MatchOp, Millis
@@ -105,18 +105,31 @@ def may_give(expr: Expr, exists: Callable[[str], bool]) -> bool:
     `exists` tells whether there may be a series of that name.
     """
     match expr:
-        case VectorSelector(name=name) if name:
-            return exists(name)
         case VectorSelector():
-            found = names(expr)
-            return found is None or any(map(exists, found))
-        case Call(func=func) if func in _FROM_NOTHING:
-            return True
-        case Aggregate(param=NumberLiteral(value=value)) if not math.isfinite(value):
-            return True  # topk(NaN, …) is an error whatever it is to pick from
+            return any(map(exists, found)) if (found := _wanted(expr)) is not None else True
         case Binary(op="or"):
             return may_give(expr.left, exists) or may_give(expr.right, exists)
         case Binary(op="unless"):
             return may_give(expr.left, exists)
+    if _makes_something(expr):
+        return True
     # Of all else, nothing in one operand is nothing in the result.
-    return all(may_give(child, exists) for child in expr.children())
+    for child in expr.children():  # noqa: SIM110 - a generator costs more than what it asks
+        if not may_give(child, exists):
+            return False
+    return True
+
+
+def _wanted(selector: VectorSelector) -> Iterable[str] | None:
+    """The names that a selector can match; quick where the name is written."""
+    return (selector.name,) if selector.name else names(selector)
+
+
+def _makes_something(expr: Expr) -> bool:
+    """Whether an empty operand is no reason to expect nothing: a value comes of it, or an error."""
+    match expr:
+        case Call(func=func):
+            return func in _FROM_NOTHING
+        case Aggregate(param=NumberLiteral(value=value)):
+            return not math.isfinite(value)  # topk(NaN, …) is an error whatever it picks from
+    return False
