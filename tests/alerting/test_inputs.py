@@ -6,8 +6,9 @@ import pytest
 from tests.support.rule_world import SCRAPE, SECOND, Page, World
 
 from enginewatch.alerting.events import AlertChange
-from enginewatch.alerting.persist import AlertStateStore
+from enginewatch.alerting.persist import MIGRATIONS, PART, AlertStateTable
 from enginewatch.model import AlertState, Labels
+from enginewatch.statefile import StateFile
 
 BUSY: Page = {"tok_total": 5.0, "running": 9.0}
 IDLE: Page = {"tok_total": 5.0, "running": 1.0}
@@ -241,9 +242,12 @@ def incidents(world: World, restart_at: int | None = None) -> list[str]:
 
 def restart(world: World, kinds: list[str]) -> None:
     """Half a minute without a process, then one with an empty store and the saved alerts."""
-    with AlertStateStore(":memory:") as store:
-        store.save(world.manager.snapshot(world.now))
-        saved = store.load()
+    file, table = StateFile(":memory:", {PART: MIGRATIONS}), AlertStateTable()
+    with file.transaction() as db:
+        table.write(db, world.manager.snapshot(world.now))
+    with file.reading() as db:
+        saved = table.load(db)
+    file.close()
     assert saved is not None
     world.now += 30 * SECOND
     world.begin(RULES)

@@ -71,6 +71,7 @@ def settings_in(folder: Path, engine_url: str, hook_url: str) -> dict[str, Any]:
         ],
         "rule_files": ["rules.yml"],
         "receivers": [{"name": "hook", "webhook_configs": [{"url": hook_url}]}],
+        "route": {"receiver": "hook", "group_wait": "0s", "group_interval": "200ms"},
         "storage": {"path": "state"},
         "web": {"listen": "127.0.0.1:0"},
     }

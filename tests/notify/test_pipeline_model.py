@@ -11,7 +11,7 @@ from collections import defaultdict
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.support.pages import HOUR, MINUTE, SECOND, World, alert, told
+from tests.support.pages import HOUR, MINUTE, SECOND, Told, World, alert, told
 
 from enginewatch.config import parse_matchers
 from enginewatch.notify.group import GIVE_UP_AFTER
@@ -35,16 +35,20 @@ class Providers:
     def __init__(self) -> None:
         self.open: set[tuple[str, str, str]] = set()
         self.maybe: set[tuple[str, str, str]] = set()
+        self.ended: set[tuple[str, str, str]] = set()
         self.pairs: dict[tuple[str, str], int] = defaultdict(int)
 
-    def hear(self, receiver: str, group: str, firing: list[str], resolved: list[str]) -> None:
-        for name in resolved:
+    def hear(self, message: Told, group: str) -> None:
+        receiver = message.receiver
+        for name in message.resolved:
             known = (receiver, group, name)
-            assert known in self.open | self.maybe, f"{name} was never told to {receiver}"
+            again = message.doubt and known in self.ended
+            assert again or known in self.open | self.maybe, f"{receiver} never heard of {name}"
             if known in self.open:
                 self.open.discard(known)
+                self.ended.add(known)
                 self.pairs[receiver, name] += 1
-        self.open |= {(receiver, group, name) for name in firing}
+        self.open |= {(receiver, group, name) for name in message.firing}
 
 
 class Deliveries(RuleBasedStateMachine):
@@ -108,7 +112,7 @@ class Deliveries(RuleBasedStateMachine):
         world.look()  # saved before it is sent
         message = told(draft)
         if outcome in ("taken", "answer lost", "crash after"):
-            self.providers.hear(receiver, group, message.firing, message.resolved)
+            self.providers.hear(message, group)
         else:
             self.providers.maybe |= {(receiver, group, name) for name in message.firing}
         if outcome == "taken":

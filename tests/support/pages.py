@@ -100,7 +100,7 @@ class World:
         self.look()
 
     def look(self) -> None:
-        self.saved = self.saved.and_then(self.pipeline.changes())
+        self.saved.update(self.pipeline.changes())
         for receiver, group, at in self.pipeline.due(self.now):
             if at is None:
                 self.dues.pop((receiver, group), None)

@@ -9,43 +9,46 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from rich.console import Console
 
-from enginewatch.alerting.errors import AlertStateError
 from enginewatch.alerting.events import AlertChange, ChangeKind, GroupStatus
-from enginewatch.alerting.judge import Judge, Round, Settings
-from enginewatch.alerting.persist import AlertStateStore
-from enginewatch.alerting.rules import RuleFile, load_rule_files
+from enginewatch.alerting.judge import Judge, Round
+from enginewatch.alerting.snapshot import Snapshot
 from enginewatch.collect.discovery import Discovery
 from enginewatch.collect.loop import Observer, TargetState
 from enginewatch.collect.plugins import Collectors, Surroundings
 from enginewatch.collect.pool import ScrapePool
 from enginewatch.collect.scrape import wall_clock
-from enginewatch.config import Config, ConfigError
-from enginewatch.model import Alert, Labels, Millis, Target
-from enginewatch.notify.build import build_receivers
-from enginewatch.notify.dispatch import Dispatcher
-from enginewatch.rulepack import rule_files
+from enginewatch.config import Config
+from enginewatch.desk import NotifierDesk
+from enginewatch.keeper import Keeper
+from enginewatch.model import Alert, Millis, Target
+from enginewatch.notify.heartbeat import Heartbeat
+from enginewatch.notify.ledger import Changes
+from enginewatch.notify.notifier import Notifier
 from enginewatch.store.head import HeadStats
 from enginewatch.telemetry import Telemetry
 from enginewatch.units import format_duration, format_time
 from enginewatch.web.app import Api, Server
 from enginewatch.web.state_api import NEVER
+from enginewatch.wiring import notifications, read_rules, settings, unchangeable
 
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-STATE_FILE: Final = "alerts.db"
+STATE_FILE: Final = "state.db"
 STALLED_TICKS: Final = 6
 """Evaluations that may be late before the daemon calls itself unhealthy."""
+STALLED_AFTER: Final[Millis] = 30_000
+"""The least that counts as that: some groups of rules are due every second."""
 DRAIN_SECONDS: Final = 10.0
 """How long a stop waits for notifications that are under way."""
 
@@ -78,14 +81,20 @@ class Daemon:
             clock=clock,
         )
         self._collectors: Final = Collectors(Surroundings(self._judge.head, self._targets, clock))
-        self._dispatcher = self._new_dispatcher(self._config)
+        self._keeper: Final = Keeper(
+            self._config.storage.path / STATE_FILE, clock, self._everything
+        )
+        self._notifier: Final = Notifier(
+            notifications(self._config, console), self._keeper, clock, self.alerts
+        )
+        self._heartbeat: Heartbeat | None = None
+        self._beating: asyncio.Task[None] | None = None
         self._thread: Final = ThreadPoolExecutor(1, thread_name_prefix="rules")
         self._stop: Final = asyncio.Event()
         self._reload_lock: Final = asyncio.Lock()
         self._background: Final[set[asyncio.Task[None]]] = set()
         self._telemetry: Final = Telemetry(self, lambda: self._config.web.listen)
         self._started_at = clock()
-        self._state: AlertStateStore | None = None
 
     # What telemetry and the API read.
 
@@ -101,8 +110,14 @@ class Daemon:
     def store(self) -> HeadStats:
         return self._judge.head.stats()
 
-    def dispatcher(self) -> Dispatcher:
-        return self._dispatcher
+    def notifier(self) -> Notifier:
+        return self._notifier
+
+    def keeper(self) -> Keeper:
+        return self._keeper
+
+    def heartbeat(self) -> Heartbeat | None:
+        return self._heartbeat
 
     def _targets(self) -> list[Target]:
         return [state.target.target for state in self._pool.states()]
@@ -121,16 +136,20 @@ class Daemon:
             starting=self.starting,
             reload=self.reload,
             token=lambda: self._config.web.read_token(),
+            desk=NotifierDesk(
+                self._notifier, self.alerts, lambda: [r.name for r in self._config.receivers]
+            ),
         )
         server = Server(api.app(), *self._config.web.address)
         await server.start()
         try:
-            self._restore()
+            await self._restore()
             self._telemetry.reloaded_at = self._started_at
             self._pool.start()
             self._pool.follow(Discovery(self._config))
             await self._collectors.follow(self._config)
-            self._spawn(self._dispatcher.run())
+            self._notifier.run()
+            self._beat(self._config)
             announce(server.url)
             evaluating = asyncio.create_task(self._evaluate_forever(), name="evaluate")
             stopping = asyncio.create_task(self._stop.wait(), name="wait for a signal")
@@ -148,17 +167,18 @@ class Daemon:
     async def _shut_down(self, server: Server) -> None:
         await self._pool.stop()
         await self._collectors.stop()
-        await self._in_thread(self._save)
-        left = await self._dispatcher.drain(DRAIN_SECONDS)
+        self._put_alerts()
+        left = await self._notifier.drain(DRAIN_SECONDS)
         if left:
-            log.error("stopped with %d notifications undelivered", left)
+            log.error("stopped with something still to tell in %d groups", left)
+        await self._keeper.close()
+        if self._beating is not None:
+            self._background.add(self._beating)
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         await server.stop()
         self._thread.shutdown()
-        if self._state is not None:
-            self._state.close()
 
     def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -176,10 +196,11 @@ class Daemon:
             # A clock that was set while this slept is believed, as everywhere.
             now = self._clock()
             at = due if abs(now - due) < tick else now
-            self._tell((await self._in_thread(partial(self._evaluate, at))).changes)
+            await self._tell((await self._in_thread(partial(self._evaluate, at))).changes)
+            self._notifier.tick(self._clock(), steady())
 
     def _evaluate(self, at: Millis) -> Round:
-        """One evaluation, in the rules' thread; alert states are saved before anyone is told."""
+        """One evaluation, in the rules' thread."""
         self._judge.write("enginewatch", at, self._telemetry.samples())
         round_ = self._judge.evaluate(at)
         self._telemetry.evaluated_at = at
@@ -193,18 +214,28 @@ class Daemon:
                     failure.rule.name,
                     failure.message,
                 )
-        if round_.changes:
-            self._save()
         return round_
 
-    def _tell(self, changes: Iterable[AlertChange]) -> None:
+    async def _tell(self, changes: Sequence[AlertChange]) -> None:
+        """Alerts and what is to be told of them are saved in one transaction, or neither is."""
+        if not changes:
+            return
         told = []
         for change in changes:
             if change.begins_incident or change.ends_incident:
                 told.append(to_tell(change))
             elif change.kind is ChangeKind.PENDING:
                 log.info("pending: %s %s", change.alert.name, change.alert.labels.get("instance"))
-        self._dispatcher.offer(told)
+        self._notifier.take(told, self._clock())
+        self._put_alerts()
+        await self._keeper.commit()
+
+    def _put_alerts(self) -> None:
+        self._keeper.put(Changes(), alerts=self._judge.manager.snapshot(self._clock()))
+
+    def _everything(self) -> tuple[Snapshot, Changes]:
+        """All there is to save, for when nothing is saved yet."""
+        return self._judge.manager.snapshot(self._clock()), self._notifier.pipeline.everything()
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -213,9 +244,13 @@ class Daemon:
         """What is wrong with the daemon now, or None."""
         last = self._telemetry.evaluated_at or self._started_at
         late = self._clock() - last
-        if late > STALLED_TICKS * self._judge.tick:
+        if late > max(STALLED_TICKS * self._judge.tick, STALLED_AFTER):
             return f"the rules were last evaluated {format_duration(late // 1000 * 1000)} ago"
-        return None
+        return self._notifier.ailment(self._clock())
+
+    def _speechless(self) -> str | None:
+        """Why the heartbeat has to stop: nobody watches, or nobody would hear of it."""
+        return self.starting() or self.ailment() or self._notifier.unheard()
 
     def starting(self) -> str | None:
         """What the daemon still waits for before its answers mean something, or None."""
@@ -225,25 +260,23 @@ class Daemon:
 
     # State across restarts.
 
-    def _restore(self) -> None:
-        folder = self._config.storage.path
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._state = AlertStateStore(folder / STATE_FILE)
-            saved = self._state.load()
-        except (AlertStateError, OSError) as failure:
-            log.error("alert states will not survive a restart: %s", failure)
-            return
-        if saved is not None:
-            self._tell(self._judge.restore(saved, self._clock()))
+    async def _restore(self) -> None:
+        loaded = await self._keeper.load()
+        now = self._clock()
+        changes: Sequence[AlertChange] = ()
+        if loaded.alerts is not None:
+            changes = self._judge.restore(loaded.alerts, now)
+        self._notifier.restore(loaded.saved, loaded.entries, now)
+        await self._tell(changes)
 
-    def _save(self) -> None:
-        if self._state is None:
-            return
-        try:
-            self._state.save(self._judge.manager.snapshot(self._clock()))
-        except AlertStateError as failure:
-            log.error("alert states could not be saved: %s", failure)
+    def _beat(self, config: Config) -> None:
+        """The heartbeat of a configuration in place of the one before."""
+        if self._beating is not None:
+            self._beating.cancel()
+        self._heartbeat = self._beating = None
+        if config.heartbeat is not None:
+            self._heartbeat = Heartbeat(config.heartbeat, self._speechless, self._clock)
+            self._beating = asyncio.create_task(self._heartbeat.run(), name="heartbeat")
 
     # Reload.
 
@@ -260,7 +293,7 @@ class Daemon:
                 config = self._load()
                 unchangeable(self._config, config)
                 files = await asyncio.to_thread(read_rules, config)
-                dispatcher = self._new_dispatcher(config)
+                setup = notifications(config, self._console)
             except Exception:
                 self._telemetry.reload_succeeded = False
                 raise
@@ -270,17 +303,12 @@ class Daemon:
             self._config = config
             self._pool.follow(Discovery(config))
             await self._collectors.follow(config)
-            retired, self._dispatcher = self._dispatcher, dispatcher
-            self._spawn(dispatcher.run())
-            self._spawn(retire(retired))
-            self._tell(changes)
+            await self._tell(changes)
+            self._notifier.reconfigure(setup, self._clock())
+            self._beat(config)
             self._telemetry.reload_succeeded = True
             self._telemetry.reloaded_at = self._clock()
             log.info("reloaded")
-
-    def _new_dispatcher(self, config: Config) -> Dispatcher:
-        receivers = list(build_receivers(config.receivers, self._console))
-        return Dispatcher(receivers, external_url(config))
 
     def _spawn(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)
@@ -288,34 +316,9 @@ class Daemon:
         task.add_done_callback(self._background.discard)
 
 
-def read_rules(config: Config) -> tuple[RuleFile, ...]:
-    """The rule files that a configuration names. Raises ConfigError or RuleFileError."""
-    paths: tuple[Path, ...] = config.rule_paths(rule_files())
-    return load_rule_files(paths)
-
-
-def external_url(config: Config) -> str:
-    return (config.web.external_url or f"http://{config.web.listen}").rstrip("/")
-
-
-def settings(config: Config) -> Settings:
-    return Settings(
-        interval=config.global_.evaluation_interval,
-        external_labels=Labels(config.global_.external_labels),
-        external_url=external_url(config),
-    )
-
-
-def unchangeable(before: Config, after: Config) -> None:
-    """Raises ConfigError for a change that needs a restart."""
-    for name, old, new in (
-        ("web.listen", before.web.listen, after.web.listen),
-        ("storage.path", before.storage.path, after.storage.path),
-    ):
-        if old != new:
-            raise ConfigError(
-                f"can't change from {old} to {new} while running", where=name, hint="restart for it"
-            )
+def steady() -> Millis:
+    """A clock that nobody sets."""
+    return time.monotonic_ns() // 1_000_000
 
 
 def to_tell(change: AlertChange) -> Alert:
@@ -341,8 +344,3 @@ def target_json(state: TargetState) -> dict[str, Any]:
         "scrapeInterval": format_duration(target.interval),
         "scrapeTimeout": format_duration(target.timeout),
     }
-
-
-async def retire(dispatcher: Dispatcher) -> None:
-    """Let the receivers of an earlier configuration finish what they were given."""
-    await dispatcher.drain(60.0)

@@ -15,8 +15,11 @@ from enginewatch import __version__
 from enginewatch.alerting.events import GroupStatus
 from enginewatch.collect.ingest import SCRAPE_ERROR
 from enginewatch.collect.loop import Health, TargetState
+from enginewatch.keeper import Keeper
 from enginewatch.model import METRIC_NAME, Labels, Millis, Sample
-from enginewatch.notify.dispatch import Dispatcher
+from enginewatch.notify.heartbeat import Heartbeat
+from enginewatch.notify.notifier import Notifier
+from enginewatch.statefile import Fault
 from enginewatch.store.head import HeadStats
 
 _TARGET: Final = ("instance", "job", "deployment")
@@ -28,7 +31,9 @@ class Watched(Protocol):
     def targets(self) -> Iterable[TargetState]: ...
     def groups(self) -> Iterable[GroupStatus]: ...
     def store(self) -> HeadStats: ...
-    def dispatcher(self) -> Dispatcher: ...
+    def notifier(self) -> Notifier: ...
+    def keeper(self) -> Keeper: ...
+    def heartbeat(self) -> Heartbeat | None: ...
 
 
 class Telemetry(Collector):
@@ -61,6 +66,7 @@ class Telemetry(Collector):
         yield from self._rules()
         yield from self._store()
         yield from self._notifications()
+        yield from self._state()
 
     def _configuration(self) -> Iterator[Metric]:
         yield GaugeMetricFamily(
@@ -142,18 +148,68 @@ class Telemetry(Collector):
         yield refused
 
     def _notifications(self) -> Iterator[Metric]:
-        dispatcher = self._watched.dispatcher()
+        names = ["receiver"]
         delivered = CounterMetricFamily(
-            "enginewatch_notifications_delivered", "Notifications taken.", labels=["receiver"]
+            "enginewatch_notifications_delivered", "Notifications taken.", labels=names
         )
         failed = CounterMetricFamily(
-            "enginewatch_notifications_failed", "Notifications given up.", labels=["receiver"]
+            "enginewatch_notifications_failed",
+            "Notifications refused for good, or given up, by what was wrong.",
+            labels=[*names, "reason"],
+        )
+        attempts = CounterMetricFamily(
+            "enginewatch_notification_attempts_failed",
+            "Attempts that failed, most of them to be made again, by what was wrong.",
+            labels=[*names, "reason"],
         )
         pending = GaugeMetricFamily(
-            "enginewatch_notifications_pending", "Notifications to deliver.", labels=["receiver"]
+            "enginewatch_notifications_pending",
+            "Groups of which the receiver has not been told all.",
+            labels=names,
         )
-        for receiver, counts in dispatcher.counts().items():
-            delivered.add_metric([receiver], counts.delivered)
-            failed.add_metric([receiver], counts.failed)
-            pending.add_metric([receiver], counts.pending)
-        yield from (delivered, failed, pending)
+        owed = GaugeMetricFamily(
+            "enginewatch_notifications_oldest_pending_seconds",
+            "For how long the oldest of what was tried to tell has not been taken; 0: nothing.",
+            labels=names,
+        )
+        last = GaugeMetricFamily(
+            "enginewatch_notifications_last_delivery_timestamp_seconds",
+            "When the receiver last took a notification, in Unix time; 0: not yet.",
+            labels=names,
+        )
+        for receiver, standing in self._watched.notifier().tally.standings.items():
+            delivered.add_metric([receiver], standing.delivered)
+            pending.add_metric([receiver], standing.pending)
+            owed.add_metric([receiver], standing.owed_for / 1000)
+            last.add_metric([receiver], standing.delivered_at / 1000)
+            for reason, count in standing.failed.items():
+                failed.add_metric([receiver, reason.value], count)
+            for reason, count in standing.attempts_failed.items():
+                attempts.add_metric([receiver, reason.value], count)
+        yield from (delivered, failed, attempts, pending, owed, last)
+
+    def _state(self) -> Iterator[Metric]:
+        keeper = self._watched.keeper()
+        failures = CounterMetricFamily(
+            "enginewatch_state_write_failures",
+            "Transactions of the state file that failed, by what was wrong.",
+            labels=["reason"],
+        )
+        for fault in Fault:
+            failures.add_metric([fault.value], keeper.failures[fault])
+        yield failures
+        yield GaugeMetricFamily(
+            "enginewatch_state_writable",
+            "Whether what is told now would be known after a restart.",
+            float(keeper.fault is None),
+        )
+        beat = self._watched.heartbeat()
+        if beat is not None:
+            yield GaugeMetricFamily(
+                "enginewatch_heartbeat_last_success_timestamp_seconds",
+                "When the heartbeat was last heard, in Unix time; 0: not yet.",
+                beat.beaten_at / 1000,
+            )
+            yield CounterMetricFamily(
+                "enginewatch_heartbeat_failures", "Heartbeats not heard.", beat.failures
+            )

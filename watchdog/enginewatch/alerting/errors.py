@@ -1,4 +1,4 @@
-"""Errors of rule files, of the templates inside them, of rule tests, and of saved alert states."""
+"""Errors of rule files, of the templates inside them, and of rule tests."""
 
 from __future__ import annotations
 
@@ -34,11 +34,3 @@ class RuleFileError(RuleError):
 
     def __str__(self) -> str:
         return "\n".join(str(problem) for problem in self.problems)
-
-
-class AlertStateError(EnginewatchError):
-    """The database of alert states can't be read or written.
-
-    The daemon can go on without it, from memory: what is lost is what a restart
-    would have remembered.
-    """

@@ -13,11 +13,11 @@ from enginewatch.cli.run import CONFIG_FILE, ConfigFile
 from enginewatch.collect.discovery import Discovery
 from enginewatch.collect.scrape import wall_clock
 from enginewatch.config import Config, load_config, parse_matchers
-from enginewatch.daemon import read_rules
 from enginewatch.errors import EnginewatchError
 from enginewatch.model import Labels, MatchOp
 from enginewatch.notify.reach import early_ends, hearers, unheard_pages
 from enginewatch.units import format_duration
+from enginewatch.wiring import read_rules
 
 SHOWN: Final = 5
 """Alerts that a warning names."""

@@ -15,7 +15,6 @@ from enginewatch.cli.output import FOUND
 from enginewatch.cli.run import CONFIG_FILE, ConfigFile
 from enginewatch.collect.scrape import wall_clock
 from enginewatch.config import Config, load_config
-from enginewatch.daemon import external_url
 from enginewatch.errors import EnginewatchError
 from enginewatch.model import Alert, Labels, Millis, freeze
 from enginewatch.notify.build import build_receivers
@@ -27,6 +26,7 @@ from enginewatch.notify.message import (
     Receiver,
 )
 from enginewatch.notify.text import one_line
+from enginewatch.wiring import external_url
 
 app = typer.Typer(no_args_is_help=True, help="Receivers of alerts.")
 

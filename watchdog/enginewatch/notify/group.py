@@ -166,6 +166,7 @@ def delivered(
         failed_at=None,
         wait=0,
         attempts=0,
+        owed_since=None,
         doubt=False,
         receipt=receipt,
     )
@@ -242,6 +243,25 @@ def finished(group: Group, members: Iterable[Member], now: Millis) -> list[Membe
         member
         for member in members
         if not member.fires and all(_is_done(member, lane, now) for lane in group.lanes.values())
+    ]
+
+
+def untold(group: Group) -> list[Alert]:
+    """Alerts that are over before anybody was told of them, and still have to be."""
+    return [
+        member.alert
+        for member in group.members.values()
+        if member.to_tell and not member.fires and not group.known(member)
+    ]
+
+
+def abandoned(group: Group, members: Iterable[Member]) -> list[str]:
+    """Receivers that have never been told of one of these, or not of its end."""
+    ids = {member.id for member in members if member.to_tell}
+    return [
+        name
+        for name, lane in group.lanes.items()
+        if lane.attempts and any(lane.told.get(id_) is not Told.RESOLVED for id_ in ids)
     ]
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from enginewatch.model import Alert, Millis
 from enginewatch.notify.message import Reason, Receipt
+from enginewatch.notify.route import Timing
 
 
 class Told(IntEnum):
@@ -53,7 +54,8 @@ class Lane:
     `news_at` is since when there is something new to tell. `decided_at` and
     `delivered_at` are those of the last notification. `failed_at`, `wait` and
     `attempts` speak of attempts that failed since the last delivery, `doubt` says
-    that one of them may have arrived. `looked_at` is when a repetition was due and
+    that one of them may have arrived, `owed_since` tells how old the news is that
+    they were to bring. `looked_at` is when a repetition was due and
     there was none to tell. `open` is False for a receiver that the
     routes no longer name: it is told how what it knows of ends, and nothing else.
     """
@@ -66,6 +68,7 @@ class Lane:
     failed_at: Millis | None = None
     wait: Millis = 0
     attempts: int = 0
+    owed_since: Millis | None = None
     looked_at: Millis | None = None
     doubt: bool = False
     receipt: Receipt | None = None
@@ -101,6 +104,7 @@ class Draft:
 def sending(lane: Lane, draft: Draft) -> Lane:
     """The lane while a draft is on its way: from now on its alerts may have been told."""
     told = {**lane.told, **dict.fromkeys(draft.fresh, Told.MAYBE)}
+    owed_since = lane.news_at if lane.owed_since is None else lane.owed_since
     return replace(
         lane,
         told=told,
@@ -108,6 +112,7 @@ def sending(lane: Lane, draft: Draft) -> Lane:
         decided_at=draft.at,
         failed_at=draft.at,
         attempts=lane.attempts + 1,
+        owed_since=draft.at if owed_since is None else owed_since,
         doubt=True,
     )
 
@@ -137,6 +142,7 @@ def interrupted(lane: Lane, now: Millis) -> Lane:
         news_at=past(lane.news_at),
         decided_at=past(lane.decided_at),
         delivered_at=past(lane.delivered_at),
+        owed_since=past(lane.owed_since),
         looked_at=past(lane.looked_at),
         failed_at=now if lane.attempts else None,
         wait=0,
@@ -145,7 +151,22 @@ def interrupted(lane: Lane, now: Millis) -> Lane:
 
 def settled(lane: Lane, now: Millis) -> Lane:
     """The lane when it turns out that there is nothing to tell."""
-    return replace(lane, failed_at=None, wait=0, attempts=0, news_at=None, looked_at=now)
+    return replace(
+        lane,
+        failed_at=None,
+        wait=0,
+        attempts=0,
+        owed_since=None,
+        news_at=None,
+        looked_at=now,
+    )
+
+
+def hurried(lane: Lane, timing: Timing) -> Lane:
+    """The lane with what waits for its time due at once, unless it has been refused."""
+    if lane.news_at is None or lane.attempts:
+        return lane
+    return replace(lane, news_at=lane.news_at - timing.group_wait, decided_at=None)
 
 
 def shifted(lane: Lane, span: Millis) -> Lane:
@@ -160,5 +181,6 @@ def shifted(lane: Lane, span: Millis) -> Lane:
         decided_at=moved(lane.decided_at),
         delivered_at=moved(lane.delivered_at),
         failed_at=moved(lane.failed_at),
+        owed_since=moved(lane.owed_since),
         looked_at=moved(lane.looked_at),
     )

@@ -25,13 +25,11 @@ class Changes:
     def __bool__(self) -> bool:
         return bool(self.groups or self.members or self.silences)
 
-    def and_then(self, later: Changes) -> Changes:
-        """Both; where they speak of the same, the later ones."""
-        return Changes(
-            {**self.groups, **later.groups},
-            {**self.members, **later.members},
-            {**self.silences, **later.silences},
-        )
+    def update(self, later: Changes) -> None:
+        """Takes in later ones, which win."""
+        self.groups.update(later.groups)
+        self.members.update(later.members)
+        self.silences.update(later.silences)
 
 
 class Saved(NamedTuple):

@@ -39,6 +39,8 @@ class Pipeline:
     def __init__(self, plan: Plan, mutes: Mutes):
         self._ledger: Final = Ledger()
         self._withheld: dict[str, None] = {}
+        self.given_up: list[str] = []
+        """Receivers that never took something before it was given up; for the owner to count."""
         self._set_up(plan, mutes)
 
     def _set_up(self, plan: Plan, mutes: Mutes) -> None:
@@ -242,7 +244,15 @@ class Pipeline:
         """Lets go of what has ended and nobody is left to be told of."""
         done = groups.finished(group, group.members.values(), now)
         if done or not group.members:
+            self.given_up += groups.abandoned(group, done)
             self._ledger.forget(group, done)
+
+    def hurry(self) -> None:
+        """What waits for its time is due now: the process is about to end."""
+        for group in self._ledger.groups.values():
+            for name, lane in group.lanes.items():
+                group.lanes[name] = lanes.hurried(lane, group.timing)
+            self._ledger.touch(group)
 
     # Another process, another configuration.
 
@@ -269,12 +279,19 @@ class Pipeline:
         for alert in firing:
             mutes.inhibitor.fires(alert.labels)
         known = {name for names in plan.integrations.values() for name in names}
+        owed: dict[Labels, Alert] = {}
         for group in tuple(self._ledger.groups.values()):
+            owed |= {each.labels: each for each in groups.untold(group)}
             self._rearrange(group, known, now)
         view = mutes.at(now)
         for alert in firing:
             if not self._is_home(alert.labels):
                 self._fired(alert, now, view)
+        for alert in owed.values():
+            # It is over, nobody has heard of it, and whoever should have is another now.
+            if not self._is_home(alert.labels):
+                self._fired(replace(alert, resolved_at=None), now, view)
+                self._resolved(alert, now, view)
         self._withheld = dict.fromkeys(self._ledger.groups)
 
     def _rearrange(self, group: Group, known: Iterable[str], now: Millis) -> None:
