@@ -229,3 +229,18 @@ def test_layouts_made_at_every_step_are_put_together(store: MemoryStore) -> None
     result = Evaluator(store).range(expr, 0, 4 * MINUTE, MINUTE // 2)
     assert [s.labels["v"] for s in result.series] == ["10", "20", "30", "40", "50"]
     assert result.series[2].times.tolist() == [2 * MINUTE, 2 * MINUTE + MINUTE // 2]
+
+
+def test_for_rules_a_condition_that_is_false_already_is_left_at_that(store: MemoryStore) -> None:
+    """Also where the other half would be an error, which a query is told of."""
+    evaluator = Evaluator(store)
+    faulty = "(tokens_total * on () group_left () tokens_total)"
+    for op in ("and", "unless", "*", ">"):
+        expr = parse_expr(f"(tokens_total > 999) {op} {faulty}")
+        value = evaluator.result(expr, MINUTE)
+        assert isinstance(value, Vector)
+        assert not len(value)
+        with pytest.raises(EvaluationError):
+            evaluator.instant(expr, MINUTE)
+    with pytest.raises(EvaluationError):
+        evaluator.result(parse_expr(f"(tokens_total > 999) or {faulty}"), MINUTE)

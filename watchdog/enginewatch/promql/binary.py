@@ -35,7 +35,10 @@ OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 
 def evaluate_binary(node: Binary, context: Context) -> Value:
-    left, right = context.value(node.left), context.value(node.right)
+    left = context.value(node.left)
+    if context.query.lazy and isinstance(left, Vector) and _is_settled(node.op, left):
+        return no_series()
+    right = context.value(node.right)
     if isinstance(left, Vector) and isinstance(right, Vector):
         matching = node.matching or VectorMatching()
         if node.op in SET_OPERATORS:
@@ -48,6 +51,11 @@ def evaluate_binary(node: Binary, context: Context) -> Value:
     if isinstance(left, Scalar) and isinstance(right, Scalar):
         return Scalar(float(OPERATORS[node.op](left.value, right.value)))
     raise EvaluationError(f'"{node.op}" takes scalars and instant vectors')
+
+
+def _is_settled(op: str, left: Vector) -> bool:
+    """Whether nothing comes of it whatever is on the right."""
+    return op != "or" and not left.present.any()
 
 
 def _with_scalar(

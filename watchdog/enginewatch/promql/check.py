@@ -114,10 +114,7 @@ def may_give(expr: Expr, exists: Callable[[str], bool]) -> bool:
     if _makes_something(expr):
         return True
     # Of all else, nothing in one operand is nothing in the result.
-    for child in expr.children():  # noqa: SIM110 - a generator costs more than what it asks
-        if not may_give(child, exists):
-            return False
-    return True
+    return all(may_give(child, exists) for child in expr.children())
 
 
 def _wanted(selector: VectorSelector) -> Iterable[str] | None:

@@ -38,8 +38,9 @@ class Query:
     """The facts of a query, its remarks, and what it need not compute twice.
 
     `start`, `end` and `step` are those of the outermost query; an instant query
-    has `start == end` and `step == 0`. `fixed` holds the identities of the
-    expressions whose value is the same at all times.
+    has `start == end` and `step == 0`. `lazy` leaves out what can't change the
+    answer, unless by an error. `fixed` holds the identities of the expressions
+    whose value is the same at all times.
     """
 
     storage: Storage
@@ -52,6 +53,7 @@ class Query:
     delayed_name_removal: bool
     limits: Limits
     evaluate: Callable[[Expr, Context], Value]
+    lazy: bool = False
     fixed: frozenset[int] = frozenset()
     known: dict[int, Value] = field(default_factory=dict)
     steps_of: dict[int, dict[Millis, Vector]] = field(default_factory=dict)

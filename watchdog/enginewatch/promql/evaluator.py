@@ -81,16 +81,16 @@ class Evaluator:
     def instant(self, expr: Expr, at: Millis, *, limits: Limits = UNLIMITED) -> Value:
         """The value at a time. Raises EvaluationError where there is none."""
         query = self._query(expr, at, at, 0, limits)
-        with np.errstate(all="ignore"):
-            value = _final(Context(query, at).value(expr))
+        value = _at(query, expr)
         return replace(value, annotations=tuple(query.remarks)) if query.remarks else value
 
     def result(self, expr: Expr, at: Millis) -> Value:
         """As `instant`, for rules: without remarks, and without the work where nothing can come
-        of it, as of the rules for engines that are not there."""
+        of it, as of the rules for engines that are not there, or of the second half of a
+        condition whose first is false of all. An error there is not found."""
         if expr.type is ValueType.VECTOR and not may_give(expr, self._storage.exists):
             return no_series()
-        return self.instant(expr, at)
+        return _at(self._query(expr, at, at, 0, UNLIMITED, lazy=True), expr)
 
     def range(
         self, expr: Expr, start: Millis, end: Millis, step: Millis, *, limits: Limits = UNLIMITED
@@ -117,7 +117,16 @@ class Evaluator:
         query.charge(0, matrix.layout)
         return RangeResult(to_series(matrix), tuple(query.remarks))
 
-    def _query(self, expr: Expr, start: Millis, end: Millis, step: Millis, limits: Limits) -> Query:
+    def _query(
+        self,
+        expr: Expr,
+        start: Millis,
+        end: Millis,
+        step: Millis,
+        limits: Limits,
+        *,
+        lazy: bool = False,
+    ) -> Query:
         repeats = step > 0 or expr.repeats
         return Query(
             storage=self._storage,
@@ -130,8 +139,14 @@ class Evaluator:
             delayed_name_removal=self._delayed_name_removal,
             limits=limits,
             evaluate=_evaluate,
+            lazy=lazy,
             fixed=fixed_parts(expr) if repeats else frozenset(),
         )
+
+
+def _at(query: Query, expr: Expr) -> Value:
+    with np.errstate(all="ignore"):
+        return _final(Context(query, query.start).value(expr))
 
 
 def _step(query: Query, expr: Expr, at: Millis) -> Value:

@@ -15,7 +15,8 @@ from enginewatch.store.rings import Rings
 class Group(NamedTuple):
     """Rows of one pool. `places[i]` is the series of row i, by its place in the layout.
 
-    `lanes` are the distinct lanes of the rows, `lanes[lane_at[i]]` is row i's.
+    `lanes` are the distinct lanes of the rows, `lanes[lane_at[i]]` is row i's; where
+    each row has a lane of its own, `lane_at` is None and `lanes` are in the rows' order.
     `ranks[i]` is 0 for a series' first writer, 1 for the next, and so on.
     """
 
@@ -24,7 +25,7 @@ class Group(NamedTuple):
     ranks: IntArray
     rows: IntArray
     lanes: IntArray
-    lane_at: IntArray
+    lane_at: IntArray | None
 
 
 class Plan(NamedTuple):
@@ -64,6 +65,8 @@ def _by_pool(
     for width in np.unique(widths).tolist():
         pool = pools[int(np.argmax(widths == width))]
         here = widths[lane_at] == width
-        within, at = np.unique(lanes[here], return_inverse=True)
-        groups.append(Group(pool, places[here], ranks[here], rows[here], within, at))
+        mine = lanes[here]
+        within, at = np.unique(mine, return_inverse=True)
+        among = (mine, None) if len(within) == len(mine) else (within, at)
+        groups.append(Group(pool, places[here], ranks[here], rows[here], *among))
     return tuple(groups)

@@ -13,7 +13,6 @@ import struct
 from typing import Final
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from enginewatch.model import STALE_BITS
 from enginewatch.store.base import BoolArray, FloatArray, IntArray
@@ -120,7 +119,9 @@ class Pool:
         wraps = slots + length > self.width
         flat = self._cells.reshape(-1)
         # Every run of `length` neighbours in the pool, as rows of a view: one copy a series.
-        runs = as_strided(flat, (flat.size - length + 1, length), flat.strides * 2)
+        runs = np.ndarray(
+            (flat.size - length + 1, length), np.float64, flat, strides=flat.strides * 2
+        )
         out: FloatArray = runs[np.where(wraps, first, first + slots)]
         if not wraps.any():
             return out

@@ -53,6 +53,8 @@ def cells(rings: Rings, group: Group, after: Millis, upto: Millis) -> Cells:
     width = int(counts.max(initial=0))
     slots = (rings.start[lanes] + skipped) % pool.width
     times = pool.block(rings.clock[lanes], slots, width).view(np.int64)
+    if at is None:
+        return Cells(group, pool.block(group.rows, slots, width), times, counts)
     values = pool.block(group.rows, slots[at], width)
     return Cells(group, values, times.take(at, axis=0), counts[at])
 
@@ -64,6 +66,8 @@ def newest_cells(rings: Rings, group: Group, after: Millis, upto: Millis) -> New
     slots = (rings.start[lanes] + counts - 1) % pool.width
     times = pool.times[rings.clock[lanes], slots]
     reached = (counts > 0) & (times > after)
+    if at is None:
+        return NewestCells(group, pool.values[group.rows, slots], times, reached)
     return NewestCells(group, pool.values[group.rows, slots[at]], times[at], reached[at])
 
 
