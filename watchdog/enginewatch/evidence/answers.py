@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ _SCRIPTS: Final = (
 )
 """Of Unicode's blocks, those that models are trained on; ranges are inclusive."""
 _SAMPLED: Final = 4_000
+_LEAST_TO_COMPRESS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,7 @@ def measured(answers: list[Answer]) -> Iterator[Sample]:
             "nan": float(answer.has_nan),
             "identical_answers": texts.get(text, 1),
             "distinct_word_ratio": distinct_words(text),
+            "compressed_ratio": compressed(text),
             "run_starts_at": before,
         }
         for name, value in values.items():
@@ -167,6 +170,12 @@ def scripts(text: str) -> frozenset[str]:
         for name, ranges in _SCRIPTS
         if any(low <= point <= high for point in points for low, high in ranges)
     )
+
+
+def compressed(text: str) -> float:
+    """Compressed size per byte; 1 where there is too little to say. Loops of any length show."""
+    raw = text.encode("utf-8", "replace")
+    return len(zlib.compress(raw)) / len(raw) if len(raw) >= _LEAST_TO_COMPRESS else 1.0
 
 
 def distinct_words(text: str) -> float:
