@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from enginewatch.alerting.rules import load_rule_files
-from enginewatch.collect import nvml
+from enginewatch.collect import nvml, process_track
 from enginewatch.collect.base import Collector, Write
 from enginewatch.collect.probe import Prober
 from enginewatch.collect.probe_progress import Progress
+from enginewatch.collect.process import ProcessCollector
 from enginewatch.collect.rounds import Writers
 from enginewatch.config import Config
 from enginewatch.model import Millis, Target
@@ -63,8 +64,20 @@ def _probe(config: Config, around: Surroundings) -> Collector:
     return Prober(config, progress, around.writer(), clock=around.clock)
 
 
+def _processes_section(config: Config) -> object:
+    return (config.processes, config.sole_deployment) if config.processes.enabled else None
+
+
+def _processes(config: Config, around: Surroundings) -> Collector:
+    deployment = config.sole_deployment or process_track.JOB
+    return ProcessCollector(
+        config.processes, around.head, around.targets, around.clock, deployment=deployment
+    )
+
+
 PLUGINS: Final = (
     Plugin("nvml", _nvml_section, _nvml),
+    Plugin("processes", _processes_section, _processes),
     Plugin("probe", _probe_section, _probe),
 )
 

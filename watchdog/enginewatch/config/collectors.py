@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from enginewatch.config.section import ConfigPath, PositiveDuration, Section, fault
 from enginewatch.model import compile_re2
 
-_GROUPS: Final = frozenset({"rank", "dp"})
+_GROUPS: Final = frozenset({"rank", "dp", "title"})
 
 
 class MachineSection(Section):
@@ -62,7 +62,7 @@ class EngineProcessConfig(Section):
     """Processes of an engine, told by their command line, beside those that are known anyway."""
 
     match: str
-    """RE2, found anywhere in the command line. The groups `rank` and `dp` give those labels."""
+    """RE2, searched for in the command line. Its groups `rank`, `dp` and `title` are labels."""
     role: str = "worker"
     """`worker` and `engine` are ranks; `server` and anything else stand beside them."""
     runtime: str = ""
@@ -76,7 +76,9 @@ class EngineProcessConfig(Section):
             raise fault(str(failure), at=("match",)) from None
         unknown = set(pattern.groupindex) - _GROUPS
         if unknown:
-            raise fault(f"no label of that name: {min(unknown)}", "rank and dp are", ("match",))
+            raise fault(
+                f"no label of that name: {min(unknown)}", "rank, dp and title are", ("match",)
+            )
         return self
 
 
