@@ -45,6 +45,10 @@ lint: $(READY) ## Style, types, and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+.PHONY: soak
+soak: $(READY) ## The crash tests, long: killed 150 times, refused a third of all calls
+	$(BIN)/python -m tests.soak
+
 .PHONY: bench
 bench: $(READY) ## Speed and memory beside the peers, as tables
 	$(BIN)/python -m bench
