@@ -80,7 +80,9 @@ class Daemon:
             observers=observers,
             clock=clock,
         )
-        self._collectors: Final = Collectors(Surroundings(self._judge.head, self._targets, clock))
+        around = Surroundings(self._judge.head, self._targets, clock)
+        self._evidence: Final = around.ring
+        self._collectors: Final = Collectors(around)
         self._keeper: Final = Keeper(
             self._config.storage.path / STATE_FILE, clock, self._everything
         )
@@ -223,7 +225,7 @@ class Daemon:
         told = []
         for change in changes:
             if change.begins_incident or change.ends_incident:
-                told.append(to_tell(change))
+                told.append(self._evidence.attached(to_tell(change), self._clock()))
             elif change.kind is ChangeKind.PENDING:
                 log.info("pending: %s %s", change.alert.name, change.alert.labels.get("instance"))
         self._notifier.take(told, self._clock())

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from enginewatch.alerting.rules import load_rule_files
 from enginewatch.collect import nvml, process_track
 from enginewatch.collect.base import Collector, Write
+from enginewatch.collect.logs import LogCollector
 from enginewatch.collect.probe import Prober
 from enginewatch.collect.probe_progress import Progress
 from enginewatch.collect.process import ProcessCollector
 from enginewatch.collect.rounds import Writers
 from enginewatch.config import Config
+from enginewatch.evidence.pack import shipped_pack
+from enginewatch.evidence.ring import EvidenceRing
 from enginewatch.model import Millis, Target
 from enginewatch.rulepack import rule_files
 from enginewatch.store.head import Head
@@ -30,6 +33,7 @@ class Surroundings:
     head: Head
     targets: Callable[[], Sequence[Target]]
     clock: Callable[[], Millis]
+    ring: EvidenceRing = field(default_factory=EvidenceRing)
 
     def writer(self) -> Write:
         return Writers(self.head)
@@ -61,7 +65,17 @@ def _probe_section(config: Config) -> object:
 
 def _probe(config: Config, around: Surroundings) -> Collector:
     progress = Progress(load_rule_files(config.rule_paths(rule_files())), around.head)
-    return Prober(config, progress, around.writer(), clock=around.clock)
+    return Prober(config, progress, around.writer(), clock=around.clock, ring=around.ring)
+
+
+def _logs_section(config: Config) -> object:
+    given = (config.logs, config.journal, config.kernel)
+    return given if any(given) else None
+
+
+def _logs(config: Config, around: Surroundings) -> Collector:
+    signatures = shipped_pack().signatures
+    return LogCollector(config, signatures, around.writer(), clock=around.clock, ring=around.ring)
 
 
 def _processes_section(config: Config) -> object:
@@ -79,6 +93,7 @@ PLUGINS: Final = (
     Plugin("nvml", _nvml_section, _nvml),
     Plugin("processes", _processes_section, _processes),
     Plugin("probe", _probe_section, _probe),
+    Plugin("logs", _logs_section, _logs),
 )
 
 

@@ -20,6 +20,8 @@ from enginewatch.collect.probe_progress import Progress, Seen, key_of
 from enginewatch.collect.probe_schedule import Ended, Standing, Step
 from enginewatch.collect.target import ScrapeTarget
 from enginewatch.config import Config, ProbeConfig
+from enginewatch.evidence.ring import EvidenceRing
+from enginewatch.evidence.verdict import Evidence
 from enginewatch.model import Labels, Millis
 
 _log = logging.getLogger(__name__)
@@ -74,6 +76,7 @@ class Prober:
         write: Write,
         *,
         clock: Callable[[], Millis],
+        ring: EvidenceRing | None = None,
         transports: Transports | None = None,
     ):
         self._config: Final = config
@@ -81,6 +84,7 @@ class Prober:
         self._progress: Final = progress
         self._write: Final = write
         self._clock: Final = clock
+        self._ring: Final = EvidenceRing() if ring is None else ring
         self._transports: Final = transports
         self._lag: Final = LagClock()
         self._gate: Final = Gate(self._lag, config.probe.concurrency)
@@ -142,6 +146,7 @@ class Prober:
             each.standing = each.standing.sent_at(self._clock())
             ended = await each.client.probe()
         each.standing = each.standing.after_end(ended)
+        self._witness(each, ended)
         self._report(each, ended)
         self._tell(each, self._clock())
 
@@ -153,6 +158,14 @@ class Prober:
             samples = each.standing.samples(each.labels, now, each.seen and each.seen.age)
             self._write(_key(each.target.target.labels), now, samples)
         each.written = now
+
+    def _witness(self, each: _Probed, ended: Ended) -> None:
+        """Keep what speaks for a hang, to be told with it."""
+        if ended.result is Result.DEADLINE:
+            said = f"request {each.standing.probes} for one token: {each.client.problem}"
+            health = "" if ended.health is None else f"; health page: HTTP {ended.health or 'none'}"
+            evidence = Evidence("probe", each.standing.probes, said + health)
+            self._ring.add("stuck_engine", each.target.target.labels, evidence, self._clock())
 
     def _report(self, each: _Probed, ended: Ended) -> None:
         """Log what changed, once."""

@@ -5,6 +5,7 @@ from enginewatch.config.errors import ConfigError, ConfigFileError
 from enginewatch.config.heartbeat import HeartbeatConfig
 from enginewatch.config.http import Authorization, BasicAuth, HttpConfig, SecretUrl, TlsConfig
 from enginewatch.config.load import load_config, parse_config, validated
+from enginewatch.config.logs import JournalConfig, KernelLogConfig, LogFilesConfig
 from enginewatch.config.matchers import parse_matchers
 from enginewatch.config.presets import PRESETS, Preset
 from enginewatch.config.probe import GeneralProbeConfig, ProbeConfig
@@ -42,6 +43,9 @@ __all__ = [
     "HeartbeatConfig",
     "HttpConfig",
     "InhibitRuleConfig",
+    "JournalConfig",
+    "KernelLogConfig",
+    "LogFilesConfig",
     "NvmlConfig",
     "PagerDutyConfig",
     "Preset",

@@ -18,14 +18,14 @@ class ProbeConfig(Section):
     """How long a target may go without a proof of progress, its own traffic's or a probe's."""
     timeout: PositiveDuration = 5_000
     """How long an answer may take. The engine is never told of it, and never asked to keep it."""
-    prompt: str = Field("Hi", min_length=1)
+    prompt: str = Field(default="Hi", min_length=1)
     model: str | None = None
     """The first that the server lists, if not given."""
     chat: bool | None = None
     """Whether to send chats; if not given, completions where the server has them."""
     path: str | None = None
     """Of the request, where it is not the one of the runtime's API."""
-    port: int | None = Field(None, gt=0, lt=65536)
+    port: int | None = Field(default=None, gt=0, lt=65536)
     """Of the API, where it is not the one that metrics are served at."""
     body: dict[str, JsonValue] = Field(default_factory=dict)
     """Keys to add to the request, or to put in the place of its own."""
@@ -51,5 +51,5 @@ class ProbeConfig(Section):
 class GeneralProbeConfig(ProbeConfig):
     """The settings of all jobs that have none of their own."""
 
-    concurrency: int = Field(32, gt=0)
+    concurrency: int = Field(default=32, gt=0)
     """Probes under way at a time, all targets together; those that hang do not count for long."""

@@ -11,6 +11,7 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_va
 from enginewatch.config.collectors import NvmlConfig, ProcessesConfig
 from enginewatch.config.errors import ConfigError
 from enginewatch.config.heartbeat import HeartbeatConfig
+from enginewatch.config.logs import JournalConfig, KernelLogConfig, LogFilesConfig
 from enginewatch.config.probe import GeneralProbeConfig, ProbeConfig
 from enginewatch.config.receivers import ReceiverConfig
 from enginewatch.config.routing import InhibitRuleConfig, RouteConfig, check_routes
@@ -99,6 +100,9 @@ class Config(Section):
     global_: GlobalConfig = Field(GlobalConfig(), alias="global")
     scrape_configs: tuple[ScrapeConfig, ...] = ()
     probe: GeneralProbeConfig = Field(default_factory=GeneralProbeConfig)
+    logs: tuple[LogFilesConfig, ...] = ()
+    journal: JournalConfig | None = None
+    kernel: KernelLogConfig | None = None
     rule_files: tuple[str, ...] = (SHIPPED,)
     """Paths and globs; `shipped` stands for the rules that come with the program."""
     receivers: tuple[ReceiverConfig, ...] = ()
@@ -128,6 +132,12 @@ class Config(Section):
     def _beside_this_file(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         base = Path((info.context or {}).get("base", Path()))
         return tuple(entry if entry == SHIPPED else str(base / entry) for entry in value)
+
+    @field_validator("journal", "kernel", mode="before")
+    @classmethod
+    def _switched(cls, value: object) -> object:
+        """`true` is all of it, and `false` nothing."""
+        return {True: {}, False: None}[value] if isinstance(value, bool) else value
 
     @field_validator("inhibit_rules", mode="before")
     @classmethod
