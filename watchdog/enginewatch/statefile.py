@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -206,12 +207,18 @@ class StateFile:
             if version < len(migrations):
                 _apply(db, part, migrations[version:], len(migrations))
 
+    def _is_writable(self) -> bool:
+        path = Path(self.path)
+        return all(os.access(each, os.W_OK) for each in (path.parent, path) if each.exists())
+
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as failure:
             fault = fault_of(failure)
+            if fault is Fault.OTHER and not self._is_writable():
+                fault = Fault.READ_ONLY  # which SQLite's log only knows as an I/O error
             if fault not in (Fault.FULL, Fault.LOCKED):
                 # The next one begins with another connection: this one may be of no more use.
                 self.close()
