@@ -20,7 +20,9 @@ from enginewatch.units import parse_time
             "RayWorkerWrapper",
             1,
         ),
-        ("(EngineCore_0 pid=1) (RayWorkerProc pid=2) WARN", "WARN", "RayWorkerProc", 1),
+        ("(EngineCore_0 pid=1) (RayWorker pid=2) x", "(EngineCore_0 pid=1) x", "RayWorker", 1),
+        ("vllm-1  | (Worker_TP0 pid=3) x", "vllm-1  | (Worker_TP0 pid=3) x", "Worker_TP0", 1),
+        ("Mar 06 12:00:00 h vllm[1]: (RayW pid=2) x", "Mar 06 12:00:00 h vllm[1]: x", "RayW", 1),
         ("(VllmWorker rank=3 pid=9) INFO", "(VllmWorker rank=3 pid=9) INFO", "VllmWorker", 1),
         (
             "(RayWorkerVllm pid=7) x\x1b[32m [repeated 6x across cluster]\x1b[0m",

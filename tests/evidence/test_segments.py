@@ -95,6 +95,12 @@ def test_statuses_of_exchanges() -> None:
     ]
 
 
+def test_an_answer_behind_a_client_s_words() -> None:
+    (found,) = split('12:00 got \x1b[32m{"choices": [{"text": "x"}]}\x1b[0m')
+    assert isinstance(found, Document)
+    assert found.value == {"choices": [{"text": "x"}]}
+
+
 def test_streamed_answers_are_documents() -> None:
     (found,) = split('data: {"choices":[]}')
     assert isinstance(found, Document)

@@ -19,8 +19,13 @@ LONGEST: Final = 64 * 1024
 _ANSI: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _CRI: Final = re.compile(r"(\d{4}-\d\d-\d\dT\S+) (?:stdout|stderr) [FP] ")
-_PROCESS: Final = re.compile(r"\s*\((?P<name>[A-Za-z_][\w.:<>/-]*)(?: [a-z_]+=[^)]*)?\)\s?")
+_PROCESS: Final = re.compile(
+    r"\((?P<name>(?:EngineCore|A[Pp][Ii]Server|Worker|VllmWorker|DPCoordinator|Ray)[\w.:-]*)"
+    r"(?: [a-z_]+=[^)]*)?\) ?"
+)
 """vLLM's `(EngineCore_DP0 pid=88) `, Ray's `(RayWorkerWrapper pid=5085, ip=10.0.0.2) `."""
+_HEAD: Final = 160
+"""Where prefixes stand: before them only what journald, Compose or kubectl put there."""
 _REPEATED: Final = re.compile(r"\s*\[repeated (\d+)x across cluster\].*$")
 _SYSLOG_REPEATED: Final = re.compile(r"message repeated (\d+) times: \[ ?(.*)\]$")
 _BOOT: Final = re.compile(r"(?:<\d+>)?\[ *\d+\.\d{6}\]")
@@ -59,7 +64,7 @@ def unfold(text: str) -> list[str]:
 def clean(text: str) -> str:
     """Without colours, control characters, and the envelope of a container runtime."""
     if text[:1] == "{":
-        text = _unwrapped(text)
+        text = _without_envelope(text)
     if not text.isprintable():
         text = _CONTROL.sub("", _ANSI.sub("", text))
     if text[:4].isdigit() and (envelope := _CRI.match(text)):
@@ -67,17 +72,22 @@ def clean(text: str) -> str:
     return text
 
 
-def _unwrapped(text: str) -> str:
+def unwrapped(record: object) -> str | None:
+    """The line in a JSON envelope, or None where this is none."""
+    if not isinstance(record, dict):
+        return None
+    found = next((record[key] for key in _ENVELOPES if isinstance(record.get(key), str)), None)
+    return None if found is None else str(found).rstrip("\r\n")
+
+
+def _without_envelope(text: str) -> str:
     try:
         record = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    if not isinstance(record, dict):
-        return text
-    inner = next((record[key] for key in _ENVELOPES if isinstance(record.get(key), str)), None)
+    inner = unwrapped(record)
     if inner is None:
         return text
-    inner = inner.rstrip("\r\n")
     stamp = next((record[key] for key in _STAMPS if isinstance(record.get(key), str)), "")
     return f"{stamp} {inner}" if stamp and stamp not in inner else inner
 
@@ -91,7 +101,7 @@ def peel(text: str) -> tuple[str, str, int]:
     emitter = ""
     if "repeated" in text:
         text, repeat = _fold(text)
-    if "(" in text[:24]:
+    if "(" in text[:_HEAD]:
         text, emitter = _without_ray(text)
     if not emitter and _is_kernel(text):
         emitter = "kernel"
@@ -99,18 +109,13 @@ def peel(text: str) -> tuple[str, str, int]:
 
 
 def _without_ray(text: str) -> tuple[str, str]:
-    own = _PROCESS.match(text)
-    if own is None:
-        return text, ""
-    name = own["name"]
-    if not name.startswith("Ray"):
-        inner = _PROCESS.match(text, own.end())
-        if inner is None or not inner["name"].startswith("Ray"):
-            return text, name
-        own, name = inner, inner["name"]
-    rest = text[own.end() :]
-    nested = _PROCESS.match(rest)
-    return rest, nested["name"] if nested else name
+    """The text without Ray's prefix, and the innermost process that a prefix names."""
+    emitter = ""
+    for found in list(_PROCESS.finditer(text, 0, _HEAD)):
+        emitter = found["name"]
+        if emitter.startswith("Ray"):
+            text = text.replace(found[0], "", 1)
+    return text, emitter
 
 
 def _fold(text: str) -> tuple[str, int]:
@@ -124,5 +129,5 @@ def _fold(text: str) -> tuple[str, int]:
 
 
 def _is_kernel(text: str) -> bool:
-    head = text[:120]
+    head = text[:_HEAD]
     return "kernel: " in head or "NVRM: " in head or _BOOT.match(head) is not None

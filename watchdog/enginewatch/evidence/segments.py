@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from enginewatch.evidence.lines import unwrapped
 from enginewatch.model import EMPTY_LABELS, Labels, Millis
 from enginewatch.recording.events import parse_attributes
 from enginewatch.units import parse_time
@@ -38,6 +39,9 @@ _SAMPLE: Final = re.compile(
     rb"(?:[ \t]+-?[0-9.]+)?(?: # \{[^\n]*)?\s*$"
 )
 _LABELLED: Final = re.compile(rb"[a-zA-Z_:][a-zA-Z0-9_:]*\{")
+_ANSI: Final = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
+_ANSWER: Final = b'"choices"'
+"""In every answer of an OpenAI-compatible server: clients log them behind words of their own."""
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _TARGET_LABELS: Final = ("instance", "job", "deployment")
 
@@ -97,6 +101,8 @@ class Segmenter:
 
     def feed(self, raw: bytes) -> Iterator[Segment]:
         self._number += 1
+        if b"\x1b" in raw:
+            raw = _ANSI.sub(b"", raw)
         if self._json.is_open:
             yield from self._json.add(raw, self._asked)
         elif raw[:1] in b"#>$" and raw:
@@ -138,6 +144,9 @@ class Segmenter:
         if raw[:1] in (b"{", b"[") or raw[:7] == b"data: {":
             yield from self._json_line(number, raw)
             return
+        if _ANSWER in raw and (parsed := _parsed(raw[raw.find(b"{") :].rstrip())):
+            yield Document(number, parsed[0], raw.decode("utf-8", "replace"), self._asked)
+            return
         answered = _ANSWERED.match(raw) if self._asked else None
         if answered is not None:
             yield Exchange(number, self._asked, int(answered[1]))
@@ -152,7 +161,13 @@ class Segmenter:
     def _json_line(self, number: int, raw: bytes) -> Iterator[Segment]:
         text = raw.strip().removeprefix(b"data: ")
         parsed = _parsed(text)
-        if parsed is not None:
+        inner = unwrapped(parsed[0]) if parsed else None
+        if inner is not None and inner[:1] in ("{", "["):
+            # A document that a container runtime boxed.
+            yield from self._json_line(number, inner.encode("utf-8", "replace"))
+        elif inner is not None:
+            yield LogLine(number, raw)
+        elif parsed is not None:
             yield Document(number, parsed[0], text.decode("utf-8", "replace"), self._asked)
         elif _depth(text) > 0 and text[-1:] in b"{[,":
             # A bracket that stays open at the line's end: a document over lines.
