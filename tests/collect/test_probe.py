@@ -59,6 +59,7 @@ class Rig:
         self.head = Head()
         self.write = Writers(self.head)
         self.asked: list[str] = []
+        self.hurried: list[str] = []
         targets = ", ".join(f"{name}:1" for name in answers)
         jobs = f"[{{job_name: j, static_configs: [{{targets: [{targets}]}}]}}]"
         text = f"probe: {{timeout: 30ms{probe}}}\nscrape_configs: {jobs}\n"
@@ -68,6 +69,7 @@ class Rig:
             Progress([RULES], self.head),
             self.write,
             clock=self._clock,
+            hurry=lambda labels: self.hurried.append(labels["instance"]),
             transports=lambda target: httpx.MockTransport(self._answer),
         )
 
@@ -149,6 +151,7 @@ def test_what_a_probe_itself_moves_is_no_traffic() -> None:
 
 def test_one_that_hangs_hurts_only_itself() -> None:
     async def story(rig: Rig) -> None:
+        rig.page("b", 1, running=0)
         for _ in range(20):
             await rig.later(1)
         assert rig.value("deadline_exceeded_total", "b") == rig.asked.count("b")
@@ -157,6 +160,12 @@ def test_one_that_hangs_hurts_only_itself() -> None:
         assert rig.asked.count("b") == 4
         assert rig.asked.count("a") == 4
         assert rig.value("success", "a") == 1
+        # Its page is looked at every second, for as long as that can tell something new.
+        assert set(rig.hurried) == {"b:1"}
+        assert len(rig.hurried) == 19
+        for _ in range(10):
+            await rig.later(1)
+        assert len(rig.hurried) == 19
         rig.answers["b"] = token
         await rig.later(30)
         assert (rig.value("unanswered_seconds", "b"), rig.value("success", "b")) == (0, 1)

@@ -80,7 +80,7 @@ class Daemon:
             observers=observers,
             clock=clock,
         )
-        around = Surroundings(self._judge.head, self._targets, clock)
+        around = Surroundings(self._judge.head, self._targets, clock, hurry=self._pool.hurry)
         self._evidence: Final = around.ring
         self._collectors: Final = Collectors(around)
         self._keeper: Final = Keeper(

@@ -71,6 +71,10 @@ class TargetLoop:
         self._busy = False
         self._closed = False
 
+    @property
+    def is_busy(self) -> bool:
+        return self._busy
+
     async def run(self) -> None:
         """One scrape, from the request to the store."""
         if self._busy:

@@ -19,7 +19,7 @@ from enginewatch.collect.rounds import Writers
 from enginewatch.config import Config
 from enginewatch.evidence.pack import shipped_pack
 from enginewatch.evidence.ring import EvidenceRing
-from enginewatch.model import Millis, Target
+from enginewatch.model import Labels, Millis, Target
 from enginewatch.rulepack import rule_files
 from enginewatch.store.head import Head
 
@@ -34,6 +34,8 @@ class Surroundings:
     targets: Callable[[], Sequence[Target]]
     clock: Callable[[], Millis]
     ring: EvidenceRing = field(default_factory=EvidenceRing)
+    hurry: Callable[[Labels], None] = lambda _: None
+    """Scrapes the target of these labels at once."""
 
     def writer(self) -> Write:
         return Writers(self.head)
@@ -65,7 +67,14 @@ def _probe_section(config: Config) -> object:
 
 def _probe(config: Config, around: Surroundings) -> Collector:
     progress = Progress(load_rule_files(config.rule_paths(rule_files())), around.head)
-    return Prober(config, progress, around.writer(), clock=around.clock, ring=around.ring)
+    return Prober(
+        config,
+        progress,
+        around.writer(),
+        clock=around.clock,
+        ring=around.ring,
+        hurry=around.hurry,
+    )
 
 
 def _logs_section(config: Config) -> object:

@@ -114,6 +114,12 @@ class ScrapePool:
             window = min(len(changed) * _FIRST_APART, target.interval)
             self._add(target, target.offset * window // target.interval)
 
+    def hurry(self, labels: Labels) -> None:
+        """Scrape the target of these labels at once, unless it is being scraped."""
+        loop = self._loops.get(labels)
+        if loop is not None and not loop.is_busy:
+            self._begin(loop)
+
     def states(self) -> list[TargetState]:
         """All targets, in the order of their labels."""
         return [loop.state for _, loop in sorted(self._loops.items())]

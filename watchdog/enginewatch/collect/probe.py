@@ -33,6 +33,10 @@ _WAITING: Final[Millis] = 1_000
 _SLACK: Final[Millis] = 500
 """By how much two scrapes may be further apart than their interval."""
 
+_OVERDUE: Final[Millis] = 1_000
+_CLOSELY: Final[Millis] = 20_000
+"""For how long a target that does not answer is scraped every second."""
+
 Transports = Callable[[ScrapeTarget], httpx.AsyncBaseTransport]
 
 
@@ -77,6 +81,7 @@ class Prober:
         *,
         clock: Callable[[], Millis],
         ring: EvidenceRing | None = None,
+        hurry: Callable[[Labels], None] = lambda _: None,
         transports: Transports | None = None,
     ):
         self._config: Final = config
@@ -85,6 +90,7 @@ class Prober:
         self._write: Final = write
         self._clock: Final = clock
         self._ring: Final = EvidenceRing() if ring is None else ring
+        self._hurry: Final = hurry
         self._transports: Final = transports
         self._lag: Final = LagClock()
         self._gate: Final = Gate(self._lag, config.probe.concurrency)
@@ -132,9 +138,18 @@ class Prober:
                 each.flight = asyncio.ensure_future(self._fly(each))
             case Step.WAIT:
                 pass
+        self._watch_closely(each, now)
         waited = each.written is None or not 0 <= now - each.written < self._pause(each)
         if waited or each.standing.skipping is not before.skipping:
             self._tell(each, now)
+
+    def _watch_closely(self, each: _Probed, now: Millis) -> None:
+        """While an answer is overdue, see on the page whether anything moves, and see it soon."""
+        silence = each.standing.silence(now) or 0
+        if each.seen is None or not _OVERDUE <= silence < _CLOSELY:
+            return
+        if now - each.seen.newest >= _OVERDUE:
+            self._hurry(each.target.target.labels)
 
     def _pause(self, each: _Probed) -> Millis:
         silent = each.standing.flying or each.standing.silent
