@@ -186,19 +186,24 @@ class _Source:
         last = self._reader.last_stamp
         if last is not None and not last.boot:
             end = max(last.at, end)
-        labels = Labels(instance=self._name, job="log", __name__=_END)
+        own = Labels(instance=self._name, job="log", deployment=self._name)
         evidence = Evidence(self._name, self._reader.number, "the log ends here")
-        self._log.add("end", end, [Sample(labels, 1.0)], evidence)
+        marks = [Sample(own.with_(__name__=_END), 1.0), *self._context(own)]
+        self._log.add("end", end, marks, evidence)
         return self._log
 
-    def _page_timeline(self, target: Labels, scrapes: Sequence[Scrape]) -> Timeline:
-        timeline = Timeline(self._name)
-        own = Labels({"instance": self._name, "job": "page", "deployment": self._name, **target})
-        context = [
+    def _context(self, own: Labels) -> list[Sample]:
+        """What the context says of the engine, as samples of this source."""
+        return [
             Sample(sample.labels.with_(**own), sample.value)
             for sample in self._gathering.samples
             if sample.labels.name.startswith(_CONTEXT_SERIES)
         ]
+
+    def _page_timeline(self, target: Labels, scrapes: Sequence[Scrape]) -> Timeline:
+        timeline = Timeline(self._name)
+        own = Labels({"instance": self._name, "job": "page", "deployment": self._name, **target})
+        context = self._context(own)
         at = -_PAGE_STEP
         for scrape in (*previous_scrape(self._gathering.context, scrapes), *scrapes):
             at = scrape.at if scrape.at is not None else at + _PAGE_STEP
