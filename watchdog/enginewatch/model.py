@@ -109,15 +109,15 @@ class Labels(Mapping[str, str]):
     def _pairs(self) -> Iterator[tuple[str, str]]:
         return zip(self._places, self._values, strict=True)
 
-    def with_(self, **changes: str) -> Labels:
+    def with_(self, /, **changes: str) -> Labels:
         """A copy with labels set, or removed where the new value is empty."""
         return Labels(self._pairs(), **changes)
 
     def without(self, *names: str) -> Labels:
-        return Labels((k, v) for k, v in self._pairs() if k not in names)
+        return Labels([pair for pair in self._pairs() if pair[0] not in names])
 
     def only(self, names: Iterable[str]) -> Labels:
-        return Labels((k, self[k]) for k in names if k in self._places)
+        return Labels([(k, self._values[self._places[k]]) for k in names if k in self._places])
 
     def interned(self) -> Labels:
         """An equal set whose strings are shared with all interned sets: what a store keeps."""

@@ -147,7 +147,7 @@ class RecordingRunner:
         epoch = self.source.epoch
         number_of: dict[Labels, int] = {}
         changes = {METRIC_NAME: self.rule.name, **self.rule.labels}
-        labels = [Labels({**each, **changes}) for each in layout.labels]
+        labels = [each.with_(**changes) for each in layout.labels]
         number = [number_of.setdefault(each, len(number_of)) for each in labels]
         found = [self.source.resolve(each) for each in number_of]
         refs = np.array([_UNWANTED if ref is None else ref for ref in found], dtype=np.int64)

@@ -33,13 +33,22 @@ def _label_replace(call: Call, context: Context) -> Vector:
 
     def build() -> tuple[Relabelling, list[bool]]:
         compiled = _compiled(pattern)
-        matches = [compiled.fullmatch(each.get(source, "")) for each in vector.layout.labels]
+
+        def replaced(value: str) -> str | None:
+            match = compiled.fullmatch(value)
+            return None if match is None else _expanded(template, match)
+
+        rows = vector.layout.labels
+        values = [each.get(source, "") for each in rows]
+        # A thousand series may share a few values.
+        made = {value: replaced(value) for value in dict.fromkeys(values)}
+        given = [made[value] for value in values]
         return (
             relabelling(
-                each if match is None else Labels({**each, target: _expanded(template, match)})
-                for each, match in zip(vector.layout.labels, matches, strict=True)
+                each if new is None else each.with_(**{target: new})
+                for each, new in zip(rows, given, strict=True)
             ),
-            [match is not None for match in matches],
+            [new is not None for new in given],
         )
 
     key = ("label_replace", target, template, source, pattern)
@@ -76,7 +85,7 @@ def _label_join(call: Call, context: Context) -> Vector:
         check_label_name(name)
 
     def joined(labels: Labels) -> Labels:
-        return Labels({**labels, target: separator.join(labels.get(each, "") for each in sources)})
+        return labels.with_(**{target: separator.join(labels.get(each, "") for each in sources)})
 
     key = ("label_join", target, separator, *sources)
     named = vector.layout.derive(
