@@ -177,7 +177,8 @@ class _Questions:
         return span // 1000 if span % 1000 == 0 else span / 1000
 
     def incidents(self) -> int:
-        return self._seen.incidents(self._best.verdict)
+        """What rules found, without a line of its own, is one."""
+        return max(1, self._seen.incidents(self._best.verdict))
 
     def explained(self) -> list[str]:
         """The verdicts that follow from this one, in the order of their table."""

@@ -43,7 +43,8 @@ class EvidenceRing:
             self._rings[key].append(_Entry(at, labels, evidence))
 
     def lines(self, alert: Mapping[str, str], now: Millis) -> list[str]:
-        """The newest lines for an alert of these labels, oldest first, as `source:line: text`.
+        """The newest lines for an alert of these labels, oldest first, as `source:line: text`
+        or `source: text`.
 
         Lines about another instance, or another GPU, than the alert's are left out;
         those of a whole host or deployment are not.
@@ -59,7 +60,10 @@ class EvidenceRing:
             and all(alert.get(name, value) == value for name, value in entry.labels.items())
         ]
         told = (entry.evidence for entry in fitting[-_LINES_TOLD:])
-        return [f"{one.source}:{one.line}: {one.text}" for one in told]
+        return [
+            f"{one.source}:{one.line}: {one.text}" if one.line else f"{one.source}: {one.text}"
+            for one in told
+        ]
 
     def attached(self, alert: Alert, now: Millis) -> Alert:
         """The alert with these lines in its annotation `evidence`, after those it has already."""
