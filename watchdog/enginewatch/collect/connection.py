@@ -75,9 +75,7 @@ def _origin(request: httpx.Request) -> _Origin:
 class _Line:
     """An open connection, on which one exchange follows another."""
 
-    def __init__(
-        self, origin: _Origin, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ):
+    def __init__(self, origin: _Origin, reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
         self.origin: Final = origin
         self._reader: Final = reader
         self._writer: Final = writer
