@@ -75,6 +75,16 @@ def test_incidents_are_counted_by_the_pauses_between_them() -> None:
     assert judge("\n".join(later)).derived["incidents"] == 2
 
 
+def test_what_stands_once_between_thousands_is_not_lost() -> None:
+    def lines(xid: int, count: int) -> list[str]:
+        return [f"[{xid}.{n:06d}] NVRM: Xid (PCI:0000:1b:00): {xid}, pid=7" for n in range(count)]
+
+    found = judge("\n".join([*lines(45, 300), *lines(79, 1), *lines(94, 300), *lines(45, 300)]))
+    assert (found.verdict, found.fields["xid"]) == ("gpu_fault", 79)
+    found = judge("\n".join([*lines(94, 300), *lines(79, 1), *lines(94, 300)]))
+    assert found.fields["xid"] == 79
+
+
 def test_nothing_found_is_no_proof() -> None:
     found = judge("hello")
     assert (found.verdict, found.confidence, found.is_finding) == ("benign", "suspect", False)

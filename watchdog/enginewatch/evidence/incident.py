@@ -20,26 +20,48 @@ _REMEMBERED: Final = 100
 """Matches of a signature that are kept from its beginning, and as many from its end."""
 
 
-@dataclass(slots=True)
-class Tally:
-    """The matches of one signature: how many, and those at both ends."""
+class _Ends:
+    """The matches of one case of a signature: those at both ends, and the one that leads."""
 
-    signature: Signature
-    count: int = 0
-    _first: list[Match] = field(default_factory=list)
-    _last: deque[Match] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    def __init__(self) -> None:
+        self._first: Final[list[Match]] = []
+        self._last: Final[deque[Match]] = deque(maxlen=_REMEMBERED)
+        self._leader: Match | None = None
 
     def add(self, match: Match) -> None:
-        self.count += match.line.repeat
         if len(self._first) < _REMEMBERED:
             self._first.append(match)
         else:
             self._last.append(match)
+        if self._leader is None or _weight(match) > _weight(self._leader):
+            self._leader = match
+
+    def __iter__(self) -> Iterator[Match]:
+        yield from self._first
+        yield from self._last
+        if self._leader is not None and not any(
+            match is self._leader for match in (*self._first, *self._last)
+        ):
+            yield self._leader
+
+
+class Tally:
+    """The matches of one signature: how many, and those remembered of each case."""
+
+    def __init__(self, signature: Signature):
+        self.signature: Final = signature
+        self.count = 0
+        self._cases: Final[dict[int, _Ends]] = {}
+
+    def add(self, match: Match) -> None:
+        self.count += match.line.repeat
+        # A case seen once must not be lost between a thousand lines of another.
+        self._cases.setdefault(id(match.case), _Ends()).add(match)
 
     @property
     def matches(self) -> list[Match]:
         """Those remembered, in order of lines: a match that waited came late."""
-        found = [*self._first, *self._last]
+        found = [match for ends in self._cases.values() for match in ends]
         return sorted(found, key=lambda match: (match.source, match.line.number))
 
 
@@ -129,7 +151,8 @@ def findings_of(seen: Seen) -> Iterator[Finding]:
 def _finding(signature: Signature, case: Case | None, matches: Sequence[Match]) -> Finding:
     if case is None:
         raise ValueError("a finding has a case")
-    leader = _leader(signature, matches)
+    # The first of those that weigh most.
+    leader = max(matches, key=_weight)
     ordered = (leader, *(match for match in matches if match is not leader))
     return Finding(
         verdict=case.verdict,
@@ -147,14 +170,10 @@ def _finding(signature: Signature, case: Case | None, matches: Sequence[Match]) 
     )
 
 
-def _leader(signature: Signature, matches: Sequence[Match]) -> Match:
-    """The match that speaks for all: the first, or the first with the most of `lead_by`."""
-
-    def weight(match: Match) -> float:
-        value = match.fields.get(signature.lead_by)
-        return float(value) if isinstance(value, int | float) else float("-inf")
-
-    return max(matches, key=weight) if signature.lead_by else matches[0]
+def _weight(match: Match) -> float:
+    """How much a match speaks for all of its case: its value of `lead_by`, if there is one."""
+    value = match.fields.get(match.signature.lead_by)
+    return float(value) if isinstance(value, int | float) else float("-inf")
 
 
 def picked(matches: Sequence[Match], own: Field) -> Value:
