@@ -80,7 +80,7 @@ def test_a_match_is_a_counter_a_time_and_evidence(log: Path) -> None:
     assert rig.value("last_match_timestamp_seconds", verdict="cuda_oom") == rig.now / 1000
     assert rig.value("lines_total", source=str(log)) == 2
     (line,) = rig.ring.lines({**TARGET, "verdict": "cuda_oom"}, rig.now)
-    assert line.startswith(f"{log}:2: torch.OutOfMemoryError")
+    assert line.startswith(f"{log}: torch.OutOfMemoryError")
     rig.turn(60)
     assert rig.value("matches_total", verdict="cuda_oom") == 1
 
@@ -204,13 +204,13 @@ def test_evidence_is_of_the_alerts_own_deployment_and_instance_and_of_now() -> N
         labels = Labels(deployment=deployment, instance=instance)
         ring.add("cuda_oom", labels, Evidence("log", number, f"line {number}"), at)
     alert = Labels(verdict="cuda_oom", deployment="chat", instance="a")
-    assert ring.lines(alert, MINUTE) == ["log:0: line 0", "log:2: line 2"]
+    assert ring.lines(alert, MINUTE) == ["log: line 0", "log:2: line 2"]
     assert ring.lines(alert, 16 * MINUTE) == ["log:2: line 2"]
     assert ring.lines(alert.with_(verdict="gpu_fault"), MINUTE) == []
     firing = Alert(alert, {"summary": "s"}, 1.0, 0, MINUTE)
     assert ring.attached(firing, MINUTE).annotations == {
         "summary": "s",
-        "evidence": "log:0: line 0\nlog:2: line 2",
+        "evidence": "log: line 0\nlog:2: line 2",
     }
 
 

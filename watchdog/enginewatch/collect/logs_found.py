@@ -46,7 +46,8 @@ class Found:
         self._counts[labels] += match.line.repeat
         self._last[labels] = now
         if case.verdict:
-            self._ring.add(case.verdict, target, match.evidence, now)
+            # Lines are counted from where following began, which tells a reader nothing.
+            self._ring.add(case.verdict, target, match.evidence._replace(line=0), now)
 
     def samples(self) -> Iterator[Sample]:
         for labels, count in self._counts.items():

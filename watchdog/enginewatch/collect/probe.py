@@ -179,7 +179,7 @@ class Prober:
         if ended.result is Result.DEADLINE:
             said = f"request {each.standing.probes} for one token: {each.client.problem}"
             health = "" if ended.health is None else f"; health page: HTTP {ended.health or 'none'}"
-            evidence = Evidence("probe", each.standing.probes, said + health)
+            evidence = Evidence("probe", 0, said + health)
             self._ring.add("stuck_engine", each.target.target.labels, evidence, self._clock())
 
     def _report(self, each: _Probed, ended: Ended) -> None:
