@@ -19,6 +19,7 @@ from bench import peers
 from bench.fleet import PORT, address
 from enginewatch.alerting.judge import Retention
 from enginewatch.alerting.rules import load_rule_files
+from enginewatch.cli.run import collect_garbage_seldom
 from enginewatch.collect.discovery import Discovery
 from enginewatch.collect.pool import ScrapePool
 from enginewatch.collect.scrape import wall_clock
@@ -59,6 +60,7 @@ async def first_round(engines: int) -> tuple[float, float, int]:
 
 def main() -> None:
     logging.disable()
+    collect_garbage_seldom()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engines", type=int, nargs="+", default=[100, 1000])
     grid = Table(title="First scrape round")

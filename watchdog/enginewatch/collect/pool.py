@@ -67,6 +67,7 @@ class ScrapePool:
         self._lag: Final = LagClock()
         self._gate: Final = Gate(self._lag)
         self._loops: Final[dict[Labels, TargetLoop]] = {}
+        self._in_order: tuple[TargetLoop, ...] = ()
         self._caches: Final[dict[Limits, PageCache]] = {}
         self._tls: Final[dict[TlsConfig, TlsSettings]] = {}
         self._tasks: Final[set[asyncio.Task[None]]] = set()
@@ -113,6 +114,7 @@ class ScrapePool:
                 self._drop(target.target.labels)
             window = min(len(changed) * _FIRST_APART, target.interval)
             self._add(target, target.offset * window // target.interval)
+        self._in_order = tuple(loop for _, loop in sorted(self._loops.items()))
 
     def hurry(self, labels: Labels) -> None:
         """Scrape the target of these labels at once, unless it is being scraped."""
@@ -121,8 +123,8 @@ class ScrapePool:
             self._begin(loop)
 
     def states(self) -> list[TargetState]:
-        """All targets, in the order of their labels."""
-        return [loop.state for _, loop in sorted(self._loops.items())]
+        """All targets, in the order of their labels. May be asked from any thread."""
+        return [loop.state for loop in self._in_order]
 
     def _is_running(self, target: ScrapeTarget) -> bool:
         loop = self._loops.get(target.target.labels)
