@@ -142,6 +142,7 @@ class _Source:
         self._name: Final = name
         self._reader: Final = LogReader(gathering.known.pack.signatures, name, year=gathering.year)
         self._log: Final = Timeline(name)
+        self._own: Final[dict[Labels, Labels]] = {}
         self._newest: Final[dict[Labels, Millis]] = {}
         self._scrapes: Final[dict[Labels, list[Scrape]]] = {}
 
@@ -168,18 +169,22 @@ class _Source:
     def _take(self, matches: Iterable[Match]) -> None:
         for match in matches:
             self._gathering.seen.add(match)
-            if len(self._log.rounds) < _MOST_SAMPLES:
-                for sample in match.samples():
-                    self._sample(match, sample)
+            if match.signature.series and len(self._log.rounds) < _MOST_SAMPLES:
+                self._add_samples(match)
 
-    def _sample(self, match: Match, sample: Sample) -> None:
-        labels = sample.labels.with_(instance=self._name, job="log", deployment=self._name)
+    def _add_samples(self, match: Match) -> None:
         stamp = match.line.stamp
-        at = stamp.at if stamp and not stamp.boot else match.line.number * 1000
-        # Lines of one second come in an order, too.
-        at = max(at, self._newest.get(labels, at - 1) + 1)
-        self._newest[labels] = at
-        self._log.add(labels, at, [Sample(labels, sample.value)], match.evidence)
+        line = stamp.at if stamp and not stamp.boot else match.line.number * 1000
+        evidence = match.evidence
+        for sample in match.samples():
+            labels = self._own.get(sample.labels)
+            if labels is None:
+                labels = sample.labels.with_(instance=self._name, job="log", deployment=self._name)
+                self._own[sample.labels] = labels
+            # Lines of one second come in an order, too.
+            at = max(line, self._newest.get(labels, line - 1) + 1)
+            self._newest[labels] = at
+            self._log.add(labels, at, (Sample(labels, sample.value),), evidence)
 
     def _log_timeline(self) -> Timeline:
         end = max(self._newest.values())

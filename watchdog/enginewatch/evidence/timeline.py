@@ -32,7 +32,7 @@ _MONTH: Final[Millis] = 30 * 86_400_000
 _SHIPPED_INTERVAL: Final[Millis] = 5_000
 _TEST_SUFFIX: Final = ".test.yml"
 MOST_TIMES: Final = 300
-"""Times at which rules are evaluated; a longer series is thinned evenly."""
+"""Times at which rules are evaluated; of a longer series, neighbours at even distances."""
 
 FIELD_METRIC: Final = "diagnose:field"
 """What rules/diagnose record at the end: a field of the verdict of the alert in label `of`."""
@@ -125,10 +125,13 @@ def judge_timeline(timeline: Timeline, rules: Rules) -> Judgement:
 
 
 def _chosen(times: set[Millis]) -> list[Millis]:
+    """All times, or pairs of neighbours, because rules compare one with the one before."""
     ordered = sorted(times)
     stride = -(-len(ordered) // MOST_TIMES)
-    kept = ordered[::stride]
-    return kept if kept[-1] == ordered[-1] else [*kept, ordered[-1]]
+    if stride == 1:
+        return ordered
+    pairs = range(0, len(ordered) - 1, 2 * stride)
+    return sorted({*(ordered[n + side] for n in pairs for side in (0, 1)), *ordered[-2:]})
 
 
 class _Run:
