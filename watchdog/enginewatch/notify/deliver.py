@@ -116,8 +116,10 @@ class Courier:
             while True:
                 self._news.clear()
                 wait = self._start_what_is_due()
+                # Not wait_for: until Python 3.12 it may swallow that this was cancelled.
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._news.wait(), wait)
+                    async with asyncio.timeout(wait):
+                        await self._news.wait()
         finally:
             for task in self._busy.values():
                 task.cancel()

@@ -59,8 +59,12 @@ class Heartbeat:
                 await self.beat()
                 await asyncio.sleep(max(0.0, began + interval - loop.time()))
         finally:
-            with contextlib.suppress(Exception):
-                await self._client.aclose()
+            await self.close()
+
+    async def close(self) -> None:
+        """Let go of the connection."""
+        with contextlib.suppress(httpx.HTTPError, OSError):
+            await self._client.aclose()
 
     async def beat(self) -> bool:
         """One beat: whether it was heard."""
