@@ -32,7 +32,7 @@ class Pack:
         """The recording rules of engines, each with the name of its file."""
         for rule in self.recordings:
             path = Path(rule.file)
-            if path.parent.name == "engines":
+            if path.parent.name == "engines" and path.stem != "gpu":  # which is no engine
                 yield path.stem, rule
 
 

@@ -143,7 +143,7 @@ def test_names_are_written_out(pack: Pack) -> None:
 
 def test_hazards_read_no_engine_by_its_own_names(pack: Pack) -> None:
     """So that a new engine is one file, and no hazard knows of it."""
-    allowed = re.compile(r"engine:|enginewatch_|up$|scrape_samples_scraped$")
+    allowed = re.compile(r"engine:|gpu:|enginewatch_|up$|scrape_samples_scraped$")
     for rule in pack.rules:
         if Path(rule.file).parent.name == "hazards":
             assert all(map(allowed.match, metric_names(rule.expr))), where(rule)
@@ -152,7 +152,7 @@ def test_hazards_read_no_engine_by_its_own_names(pack: Pack) -> None:
 def test_all_that_is_read_is_recorded(pack: Pack) -> None:
     recorded = {rule.name for rule in pack.recordings}
     read = {name for rule in pack.rules for name in metric_names(rule.expr)}
-    assert not {name for name in read if name.startswith("engine:")} - recorded
+    assert not {name for name in read if name.startswith(("engine:", "gpu:"))} - recorded
 
 
 def test_names_are_unique(pack: Pack) -> None:
@@ -163,7 +163,7 @@ def test_names_are_unique(pack: Pack) -> None:
 
 def test_an_alert_says_what_it_is(pack: Pack) -> None:
     for rule in pack.alerts:
-        assert re.fullmatch(r"Engine([A-Z][a-z]+)+", rule.name)
+        assert re.fullmatch(r"(Engine|Gpu)([A-Z][a-z]+)+", rule.name)
         assert set(rule.labels) == {"verdict", "severity"}, where(rule)
         assert rule.label("verdict") in VERDICTS, where(rule)
         assert rule.label("verdict") == Path(rule.file).stem, where(rule)
@@ -198,7 +198,7 @@ def test_every_alert_fires_and_stays_silent_in_tests(pack: Pack) -> None:
     """`fires`, `near miss` and `lookalike`: the first word after the alert's name."""
     kinds: dict[str, set[str]] = defaultdict(set)
     for story in pack.stories:
-        match = re.match(r"(Engine\w+) (fires|near miss|lookalike): ", story.name)
+        match = re.match(r"((?:Engine|Gpu)\w+) (fires|near miss|lookalike): ", story.name)
         assert match, story.name
         alert, kind = match.groups()
         kinds[alert].add(kind)
@@ -234,7 +234,7 @@ def test_canonical_series_are_labelled_alike(pack: Pack) -> None:
 
 def test_a_canonical_name_tells_what_and_how(pack: Pack) -> None:
     for rule in pack.recordings:
-        assert re.fullmatch(r"engine:[a-z_]+:[a-z][a-z0-9_]*", rule.name), where(rule)
+        assert re.fullmatch(r"(engine|gpu):[a-z_]+:[a-z][a-z0-9_]*", rule.name), where(rule)
 
 
 def results(expr: Expr) -> Iterator[set[str]]:
