@@ -93,7 +93,7 @@ def test_anchors_and_merges() -> None:
     [
         (
             "scrape_config: []",
-            "/etc/e.yml:1: scrape_config: unknown key (did you mean scrape_configs?)",
+            "/etc/e.yml:1: scrape_config: unknown key (did you mean 'scrape_configs'?)",
         ),
         (
             "scrape_configs:\n- job_name: a\n  relabel_configs: []\n",

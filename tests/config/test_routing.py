@@ -88,7 +88,7 @@ PAIR = "receivers: [{name: a}]\n"
         ),
         (
             "route: {receiver: a, routes: [{recever: a}]}",
-            "route.routes[0].recever: unknown key (did you mean receiver?)",
+            "route.routes[0].recever: unknown key (did you mean 'receiver'?)",
         ),
         (
             "route: {receiver: a, routes: [{matchers: ['a=b', 'x']}]}",

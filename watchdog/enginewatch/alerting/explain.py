@@ -10,9 +10,9 @@ from enginewatch import rulepack
 from enginewatch.alerting.errors import RuleError
 from enginewatch.alerting.rules import AlertingRule, RecordingRule, Rule
 from enginewatch.alerting.trace import RUNTIME, SCRAPE_SERIES, TOLD_BY_ABSENCE, Tracer
-from enginewatch.alerting.yamlnodes import closest
 from enginewatch.promql.check import names, selectors
 from enginewatch.units import format_duration
+from enginewatch.yamltext import closest
 
 
 @dataclass(frozen=True, slots=True)

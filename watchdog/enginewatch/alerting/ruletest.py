@@ -29,13 +29,13 @@ from enginewatch.alerting.testfile import (
     TestGroup,
     load_test_file,
 )
-from enginewatch.alerting.yamlnodes import closest
 from enginewatch.errors import EnginewatchError
 from enginewatch.model import Millis
 from enginewatch.promql.evaluator import Evaluator
 from enginewatch.store.head import Head
 from enginewatch.store.source import Source
 from enginewatch.units import format_duration
+from enginewatch.yamltext import closest
 
 _MARGIN: Final[Millis] = 24 * 3_600_000
 """Kept beyond a story's length: a rule may look back from its first moment."""

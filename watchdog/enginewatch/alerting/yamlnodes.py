@@ -7,7 +7,6 @@ place. A `Reader` walks nodes and collects problems instead of stopping at the f
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,12 +16,8 @@ import yaml
 from enginewatch.alerting.errors import RuleError
 from enginewatch.model import Millis
 from enginewatch.units import parse_duration
+from enginewatch.yamltext import closest, compose, is_merge, is_null, pairs, place
 
-# libyaml's parser reads a pack some twenty times faster than the one in Python.
-_LOADER: Final[type] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-_NULL: Final = "tag:yaml.org,2002:null"
-_MERGE: Final = "tag:yaml.org,2002:merge"
 _HEX_DIGITS: Final = {"x": 2, "u": 4, "U": 8}
 """How many hexadecimal digits follow each numeric escape of a double-quoted scalar."""
 
@@ -51,28 +46,14 @@ class Document:
         """Raises RuleError when `text` is not YAML, or more than one document."""
         self.path = path
         self._text = text.removeprefix("\ufeff")
-        self.root: yaml.Node | None = self._compose()
-
-    def _compose(self) -> yaml.Node | None:
-        try:
-            return yaml.compose(self._text, _LOADER)
-        except yaml.reader.ReaderError as failure:
-            place = self._place(failure.position)
-            raise RuleError(f"not YAML: {failure.reason}", where=place) from None
-        except yaml.MarkedYAMLError as failure:
-            mark = failure.problem_mark or failure.context_mark
-            place = f"{self.path}:{mark.line + 1}:{mark.column + 1}" if mark else self.path
-            reason = ", ".join(part for part in (failure.context, failure.problem) if part)
-            raise RuleError(f"not YAML: {reason}", where=place) from None
-        except RecursionError:
-            raise RuleError("not YAML: nested too deeply", where=self.path) from None
+        self.root: Final = compose(self._text, path, RuleError)
 
     def where(self, node: yaml.Node, offset: int | None = None) -> str:
         """`file:line:column` of a node, or of a character of a scalar's value."""
         if offset is None or not isinstance(node, yaml.ScalarNode):
             return f"{self.path}:{node.start_mark.line + 1}:{node.start_mark.column + 1}"
         origins = list(_origins(node, self._text))
-        return self._place(origins[min(offset, len(origins) - 1)])
+        return place(self._text, origins[min(offset, len(origins) - 1)], self.path)
 
     def where_in(self, node: yaml.Node, line: int, column: int) -> str:
         """As `where`, for a line and column (from 1) of a scalar's value; 0 if not known."""
@@ -81,12 +62,6 @@ class Document:
         lines = node.value.split("\n")
         before = sum(len(text) + 1 for text in lines[: line - 1])
         return self.where(node, before + column - 1)
-
-    def _place(self, position: int) -> str:
-        before = self._text[:position]
-        line_start = max(before.rfind("\n"), before.rfind("\r")) + 1
-        line = before.replace("\r\n", "\n").replace("\r", "\n").count("\n") + 1
-        return f"{self.path}:{line}:{position - line_start + 1}"
 
 
 def _origins(node: yaml.ScalarNode, text: str) -> Iterator[int]:
@@ -147,14 +122,16 @@ class Reader:
 
         `what` names the mapping in messages: `group "x"`.
         """
-        if _is_null(node):
+        if is_null(node):
             return {}
         if not isinstance(node, yaml.MappingNode):
             self.problem(f"{what} must be a mapping of keys to values, not {_kind(node)}", node)
             return {}
         entries: dict[str, Entry] = {}
-        for key, value in _merged(node):
-            if not isinstance(key, yaml.ScalarNode):
+        for key, value in pairs(node):
+            if is_merge(key):
+                self.problem(f"{what}: << must name a mapping", value)
+            elif not isinstance(key, yaml.ScalarNode):
                 self.problem(f"{what}: a key must be a word, not {_kind(key)}", key)
             elif known is not None and key.value not in known:
                 hint = closest(key.value, known)
@@ -167,7 +144,7 @@ class Reader:
         return entries
 
     def sequence(self, node: yaml.Node, what: str) -> list[yaml.Node]:
-        if _is_null(node):
+        if is_null(node):
             return []
         if not isinstance(node, yaml.SequenceNode):
             self.problem(f"{what} must be a list, not {_kind(node)}", node)
@@ -201,32 +178,7 @@ class Reader:
 
 def written(node: yaml.Node) -> str:
     """The text of a node that is known to be a scalar; null is the empty text."""
-    return "" if _is_null(node) else str(node.value)
-
-
-def closest(word: str, known: Collection[str]) -> str:
-    """A hint for a misspelt word: the nearest known one, or all of them."""
-    near = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(sorted(known))}"
-
-
-def _merged(node: yaml.MappingNode) -> Iterator[tuple[yaml.Node, yaml.Node]]:
-    """The pairs of a mapping, with those of `<<: *anchor` after its own and not over them."""
-    own = [(key, value) for key, value in node.value if key.tag != _MERGE]
-    yield from own
-    taken = {key.value for key, _ in own if isinstance(key, yaml.ScalarNode)}
-    for key, value in node.value:
-        if key.tag != _MERGE:
-            continue
-        for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-            for pair in source.value if isinstance(source, yaml.MappingNode) else []:
-                if isinstance(pair[0], yaml.ScalarNode) and pair[0].value not in taken:
-                    taken.add(pair[0].value)
-                    yield pair
-
-
-def _is_null(node: yaml.Node) -> bool:
-    return isinstance(node, yaml.ScalarNode) and node.tag == _NULL
+    return "" if is_null(node) else str(node.value)
 
 
 def _kind(node: yaml.Node) -> str:

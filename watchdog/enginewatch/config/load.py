@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import types
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from enginewatch.config.errors import ConfigError, ConfigFileError
 from enginewatch.config.root import Config
 from enginewatch.config.section import Section, read_text
 from enginewatch.config.tree import Steps, Tree, read_yaml
+from enginewatch.yamltext import closest
 
 T = TypeVar("T")
 
@@ -110,8 +110,7 @@ def _advice(key: str, section: type[Section] | None) -> str:
     if key in section.elsewhere:
         return section.elsewhere[key]
     known = [info.alias or name for name, info in section.model_fields.items()]
-    near = difflib.get_close_matches(key, known, n=1)
-    return f"did you mean {near[0]}?" if near else f"known here: {', '.join(sorted(known))}"
+    return closest(key, known)
 
 
 def _shown(value: object) -> str:

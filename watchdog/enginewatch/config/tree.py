@@ -7,22 +7,19 @@ no repeated keys, no documents that unfold to many times their size.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import yaml
 
 from enginewatch.config.errors import ConfigError
+from enginewatch.yamltext import compose, is_merge, is_null, pairs
 
 Steps = tuple[str | int, ...]
 """The way to a value: keys of mappings and indexes of lists, from the root."""
 
-_LOADER: Final[type] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MOST_NODES: Final = 500_000
 _DEEPEST: Final = 50
-_NULL: Final = "tag:yaml.org,2002:null"
-_MERGE: Final = "tag:yaml.org,2002:merge"
 _KNOWN_TAGS: Final = frozenset(
     f"tag:yaml.org,2002:{kind}"
     for kind in ("str", "int", "float", "bool", "null", "timestamp", "value", "map", "seq")
@@ -63,37 +60,21 @@ class Tree:
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
             return [self.fill(item, (*path, index)) for index, item in enumerate(node.value)]
-        return None if node.tag == _NULL else str(node.value)
+        return None if is_null(node) else str(node.value)
 
     def _mapping(self, node: yaml.MappingNode, path: Steps) -> dict[str, Any]:
         data: dict[str, Any] = {}
-        for key, value in self._pairs(node):
+        for key, value in pairs(node):
+            if is_merge(key):
+                raise self.error("<< must name a mapping", value)
+            if not isinstance(key, yaml.ScalarNode):
+                raise self.error("a key must be a word", key)
             if key.value in data:
                 first = self._lines[(*path, key.value)]
                 raise self.error(f"key {key.value!r} is already given in line {first}", key)
             self._lines[(*path, key.value)] = key.start_mark.line + 1
             data[key.value] = self.fill(value, (*path, key.value))
         return data
-
-    def _pairs(self, node: yaml.MappingNode) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
-        """The pairs of a mapping, then those of `<<: *anchor` that it does not have itself."""
-        merged: list[yaml.Node] = []
-        taken = set()
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                raise self.error("a key must be a word", key)
-            if key.tag == _MERGE:
-                merged += value.value if isinstance(value, yaml.SequenceNode) else [value]
-            else:
-                taken.add(key.value)
-                yield key, value
-        for source in merged:
-            if not isinstance(source, yaml.MappingNode):
-                raise self.error("<< must name a mapping", source)
-            for key, value in source.value:
-                if isinstance(key, yaml.ScalarNode) and key.value not in taken:
-                    taken.add(key.value)
-                    yield key, value
 
     def error(self, what: str, node: yaml.Node, *, hint: str = "") -> ConfigError:
         return ConfigError(what, where=f"{self.file}:{node.start_mark.line + 1}", hint=hint)
@@ -102,21 +83,9 @@ class Tree:
 def read_yaml(text: str, file: str) -> Tree:
     """Read one document; `file` is its name in messages. Raises ConfigError."""
     tree = Tree(file)
-    try:
-        root = yaml.compose(text, _LOADER)
-        if root is not None:
-            tree.data = tree.fill(root)
-    except yaml.MarkedYAMLError as failure:
-        mark = failure.problem_mark or failure.context_mark
-        where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else file
-        reason = ", ".join(part for part in (failure.context, failure.problem) if part)
-        hint = "indent with blanks, not tabs" if "'\\t'" in reason else ""
-        raise ConfigError(f"not YAML: {reason}", where=where, hint=hint) from None
-    except yaml.YAMLError as failure:
-        reason = str(getattr(failure, "reason", failure))
-        raise ConfigError(f"not YAML: {reason}", where=file) from None
-    except RecursionError:
-        raise ConfigError("not YAML: nested too deeply", where=file) from None
+    root = compose(text, file, ConfigError)
+    if root is not None:
+        tree.data = tree.fill(root)
     return tree
 
 

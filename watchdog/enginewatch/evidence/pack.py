@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from enginewatch.alerting.errors import RuleError
-from enginewatch.alerting.yamlnodes import Document, closest, read_text
+from enginewatch.alerting.yamlnodes import Document, read_text
 from enginewatch.errors import EnginewatchError
 from enginewatch.evidence.casespec import CaseReader
 from enginewatch.evidence.errors import SignatureError
@@ -20,6 +20,7 @@ from enginewatch.evidence.signatures import Severity, Signature, SignatureSet
 from enginewatch.evidence.tables import Table, load_table
 from enginewatch.model import Millis
 from enginewatch.rulepack import rules_path
+from enginewatch.yamltext import closest
 
 VERDICT_FILE: Final = "verdicts.yml"
 DOCUMENT_FILE: Final = "documents.yml"

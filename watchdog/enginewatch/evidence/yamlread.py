@@ -8,12 +8,13 @@ from typing import Final, TypeVar
 
 import yaml
 
-from enginewatch.alerting.yamlnodes import Entry, Reader, closest
+from enginewatch.alerting.yamlnodes import Entry, Reader
 from enginewatch.evidence.expressions import Expression, ExpressionError, parse
 from enginewatch.evidence.fields import Value
 from enginewatch.evidence.patterns import Pattern
 from enginewatch.model import Millis
 from enginewatch.units import parse_duration
+from enginewatch.yamltext import closest
 
 Choice = TypeVar("Choice", bound=StrEnum)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Final
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from enginewatch.exposition.errors import PageError, shown
 from enginewatch.model import Millis
+from enginewatch.units import format_float
 
 FloatArray = NDArray[np.float64]
 
@@ -59,21 +59,10 @@ def openmetrics_float(value: float) -> str:
     Source: formatOpenMetricsFloat in model/textparse, on top of Go's %g: shortest
     digits, an exponent below 1e-4 and from 1e6 on (1e21 is %v's bound, not %g's).
     """
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
     if value == 0:
         return "0.0"
-    sign, digits, power = Decimal(repr(value)).normalize().as_tuple()
-    text = "".join(map(str, digits))
-    exponent = len(text) - 1 + int(power)
-    minus = "-" if sign else ""
-    if -4 <= exponent < 6:
-        plain = format(Decimal(repr(abs(value))).normalize(), "f")
-        return minus + (plain if "." in plain else f"{plain}.0")
-    fraction = f".{text[1:]}" if len(text) > 1 else ""
-    return f"{minus}{text[0]}{fraction}e{exponent:+03d}"
+    text = format_float(value, "g")
+    return f"{text}.0" if text.lstrip("-").isdigit() else text
 
 
 def parse_values(texts: Sequence[str], joined: str) -> FloatArray | None:

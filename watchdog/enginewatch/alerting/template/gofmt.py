@@ -21,6 +21,7 @@ from enginewatch.alerting.template.values import (
     type_of,
 )
 from enginewatch.model import Labels, Sample
+from enginewatch.units import format_float
 
 _MAX_WIDTH: Final = 1_000_000
 """The largest width and precision that Go takes from an argument."""
@@ -246,7 +247,7 @@ def _float(directive: Directive, value: float) -> str | None:
         raise GoError(f"printf: %{flags}{directive.verb} is not supported for float64")
     if precision is None and verb in "eEf":
         precision = 6
-    text = strconv.format_float(value, verb, precision)
+    text = format_float(value, verb, precision)
     finite = text[-1].isdigit()
     if text[0].isdigit() or text == "NaN":
         text = ("+" if "+" in flags else " " if " " in flags else "") + text

@@ -9,6 +9,7 @@ from typing import Final
 
 from enginewatch.alerting.template import strconv
 from enginewatch.alerting.template.values import GoError, Value, go_int64, type_of
+from enginewatch.units import format_float
 
 _LARGE: Final = "kMGTPEZY"
 _SMALL: Final = "munpfazy"
@@ -80,7 +81,7 @@ def humanize_timestamp(value: Value) -> str:
         return _four(number)
     nanoseconds = number * 1e9
     if not -(2.0**63) <= nanoseconds <= 2.0**63:
-        shown = strconv.format_float(number)
+        shown = format_float(number, "g")
         raise GoError(
             f"{shown} cannot be represented as a nanoseconds timestamp since it overflows int64"
         )
@@ -92,7 +93,7 @@ def humanize_timestamp(value: Value) -> str:
 
 
 def _four(number: float) -> str:
-    return strconv.format_float(number, "g", 4)
+    return format_float(number, "g", 4)
 
 
 def _scaled(number: float, prefixes: Sequence[str], base: int) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Floats and quoted strings as Go's strconv prints and reads them."""
+"""Floats as Go's strconv reads them, and strings as it quotes them."""
 
 from __future__ import annotations
 
@@ -55,52 +55,6 @@ def parse_float(text: str) -> float:
     if math.isinf(value):
         raise GoError(f"strconv.ParseFloat: parsing {quote(text)}: value out of range")
     return value
-
-
-def format_float(value: float, verb: str = "g", precision: int | None = None) -> str:
-    """`strconv.FormatFloat(value, verb, precision, 64)` for e, f, g and x, and E, G and X.
-
-    `precision` None asks for the fewest digits that read back as the same number;
-    x has no other.
-    """
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else f"{'+' if value > 0 else '-'}Inf"
-    if verb in "xX":
-        return _hexadecimal(value, verb)
-    if precision is not None:
-        return f"%.{precision}{verb}" % value
-    sign, digits, point = _shortest(value)
-    exponent = point - 1
-    if verb in "gG" and not -4 <= exponent < 6:
-        verb = "e" if verb == "g" else "E"
-    if verb in "eE":
-        fraction = f".{digits[1:]}" if len(digits) > 1 else ""
-        return f"{sign}{digits[0]}{fraction}{verb}{exponent:+03d}"
-    digits = digits.rjust(len(digits) + 1 - point, "0").ljust(point, "0")
-    point = max(point, 1)
-    return f"{sign}{digits[:point]}.{digits[point:]}".rstrip(".")
-
-
-def _shortest(value: float) -> tuple[str, str, int]:
-    """Sign, significant digits, and where the decimal point stands among them."""
-    mantissa, _, exponent = repr(abs(value)).partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    digits = (whole + fraction).lstrip("0")
-    point = len(whole) - len(whole + fraction) + len(digits) + int(exponent or 0)
-    digits = digits.rstrip("0")
-    sign = "-" if math.copysign(1.0, value) < 0 else ""
-    return (sign, digits, point) if digits else (sign, "0", 1)
-
-
-def _hexadecimal(value: float, verb: str) -> str:
-    """The fewest hexadecimal digits, the first of them 1 (0 for zero): `0x1.8p+01`."""
-    fraction, exponent = math.frexp(value)
-    # frexp gives 0.5 <= |fraction| < 1, also for subnormals; Go wants 1 <= |mantissa| < 2.
-    mantissa, _, _ = (fraction * 2).hex().partition("p")
-    if "." in mantissa:
-        mantissa = mantissa.rstrip("0").rstrip(".")
-    text = f"{mantissa}p{exponent - 1 if value else 0:+03d}"
-    return text.upper() if verb == "X" else text
 
 
 def printable(char: str) -> bool:
