@@ -45,17 +45,27 @@ def record(
 
 async def _record(config: Config, writer: RecordingWriter, limit: Millis | None) -> int:
     count = 0
+    stop = asyncio.Event()
+    failures: list[BaseException] = []
 
     def observe(_: ScrapeTarget, event: ScrapeEvent) -> None:
         nonlocal count
         writer.scrape(event)
         count += 1
 
-    stop = asyncio.Event()
+    def give_up(failure: BaseException) -> None:
+        failures.append(failure)
+        stop.set()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    pool = ScrapePool(Head(keep=lambda _: None), wanted=lambda _: False, observers=[observe])
+    pool = ScrapePool(
+        Head(keep=lambda _: None),
+        wanted=lambda _: False,
+        observers=[observe],
+        on_failure=give_up,
+    )
     pool.start()
     pool.sync(Discovery(config).targets(wall_clock()).targets)
     try:
@@ -65,4 +75,6 @@ async def _record(config: Config, writer: RecordingWriter, limit: Millis | None)
         pass
     finally:
         await pool.stop()
+    if failures:
+        raise failures[0]
     return count

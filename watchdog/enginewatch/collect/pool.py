@@ -40,11 +40,16 @@ connection to make, and a page that was never seen."""
 Transports = Callable[[ScrapeTarget], httpx.AsyncBaseTransport]
 
 
+def log_failure(failure: BaseException) -> None:
+    _log.error("a scrape failed in a way that is a defect of enginewatch", exc_info=failure)
+
+
 class ScrapePool:
     """Keeps one loop a target and a job in the scheduler for each.
 
     Everything happens in the event loop that calls `start()`. `wanted` tells by
-    name which series the store keeps; `observers` see every scrape.
+    name which series the store keeps; `observers` see every scrape. `on_failure` is
+    told what an observer raised; the pool goes on.
     """
 
     def __init__(
@@ -53,12 +58,14 @@ class ScrapePool:
         *,
         wanted: Callable[[str], bool] = lambda _: True,
         observers: Sequence[Observer] = (),
+        on_failure: Callable[[BaseException], None] = log_failure,
         transports: Transports | None = None,
         clock: Callable[[], Millis] = wall_clock,
     ):
         self._head: Final = head
         self._wanted: Final = wanted
         self._observers: Final = tuple(observers)
+        self._on_failure: Final = on_failure
         self._transports: Final = transports
         self._clock: Final = clock
         # A job only starts a task, so it may as well run where the scheduler does.
@@ -204,7 +211,7 @@ class ScrapePool:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (failure := task.exception()) is not None:
-            _log.error("a scrape failed in a way that is a defect of enginewatch", exc_info=failure)
+            self._on_failure(failure)
 
 
 def _key(labels: Labels) -> tuple[str, Labels]:

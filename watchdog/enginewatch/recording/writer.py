@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import os
 import shutil
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -28,7 +30,8 @@ class RecordingWriter:
     process. `.gz` is compressed as it is written; `.xz` can't be flushed in the
     middle and is compressed at the end.
 
-    Raises RecordingError when the file can't be made, or is there already.
+    Raises RecordingError when the file can't be made, or is there already, and when
+    it can't be written any more: then it ends with the last event that was whole.
     """
 
     def __init__(self, path: Path | str):
@@ -49,6 +52,7 @@ class RecordingWriter:
         packed = self.path.suffix == ".gz"
         self._raw: Final = raw
         self._stream: Final = gzip.GzipFile(fileobj=raw, mode="wb") if packed else raw
+        self._whole = 0
         self._write(HEADER + f"{VERSION}\n".encode())
 
     def __enter__(self) -> Self:
@@ -99,16 +103,26 @@ class RecordingWriter:
         """Finish the file and give it its name. Does nothing the second time."""
         if self._raw.closed:
             return
-        self._stream.close()
-        self._raw.close()
-        if self.path.suffix == ".xz":
-            packed = self._part.with_name(f"{self._part.name}.xz")
+        try:
+            self._stream.close()
+            self._raw.close()
+            if self.path.suffix == ".xz":
+                self._pack()
+        except OSError as failure:
+            raise self._failed(failure) from None
+        if self.path.suffix != ".xz":
+            self._part.replace(self.path)
+
+    def _pack(self) -> None:
+        packed = self._part.with_name(f"{self._part.name}.xz")
+        try:
             with self._part.open("rb") as plain, lzma.open(packed, "wb", preset=9) as out:
                 shutil.copyfileobj(plain, out)
-            packed.replace(self.path)
-            self._part.unlink()
-        else:
-            self._part.replace(self.path)
+        except OSError:
+            packed.unlink(missing_ok=True)
+            raise
+        packed.replace(self.path)
+        self._part.unlink()
 
     def _whose(self, labels: Labels) -> list[tuple[str, str]]:
         """What tells an event's target."""
@@ -132,8 +146,24 @@ class RecordingWriter:
             self._stream.write(data)
             self._stream.flush()
         except OSError as failure:
-            reason = failure.strerror or str(failure)
-            raise RecordingError(f"can't write: {reason}", where=str(self._part)) from None
+            self._abandon()
+            raise self._failed(failure) from None
+        self._whole = self._raw.tell()
+
+    def _abandon(self) -> None:
+        """Leave the file under its present name, without what was written of the last event."""
+        for stream in (self._stream, self._raw):
+            with suppress(OSError):  # of what is still buffered, again
+                stream.close()
+        with suppress(OSError):
+            os.truncate(self._part, self._whole)
+
+    def _failed(self, failure: OSError) -> RecordingError:
+        return RecordingError(
+            f"can't write: {failure.strerror or failure}",
+            where=str(self.path),
+            hint=f"what was recorded until then is in {self._part}",
+        )
 
 
 def _ended(page: bytes) -> bytes:
