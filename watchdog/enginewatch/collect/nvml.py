@@ -163,11 +163,8 @@ class NvmlCollector:
                 return End.DIED, polls
             if "unavailable" in message:
                 return self._unavailable(str(message["unavailable"])), polls
-            if "series" in message:
-                self._series = list(self._labelled(message["series"]))
-                self._columns = None
-            else:
-                self._take(message)
+            self.accept(message)
+            if "values" in message:
                 polls += 1
                 patience = self._config.interval + self._config.timeout
 
@@ -189,6 +186,14 @@ class NvmlCollector:
             self._left_behind.append(helper)
 
     # What it says.
+
+    def accept(self, message: dict[str, Any]) -> None:
+        """A line of the helper's: the names of the series, or their values now."""
+        if "series" in message:
+            self._series = list(self._labelled(message["series"]))
+            self._columns = None
+        else:
+            self._take(message)
 
     def _labelled(self, series: Any) -> Iterator[Labels]:
         for name, gpu, uuid, labels in series:
