@@ -53,6 +53,28 @@ soak: $(READY) ## The crash tests, long: killed 150 times, refused a third of al
 bench: $(READY) ## Speed and memory beside the peers, as tables
 	$(BIN)/python -m bench
 
+# Runs under the Python that has PyTorch, which need not be this project's; what it lacks of the
+# daemon's dependencies is taken from GPU_SITE. GPU_CHECK=--pretend runs it on a simulated driver.
+GPU_PYTHON ?= python3
+GPU_SITE   ?= /tmp/enginewatch-site
+GPU_WHEELS := annotated-types apscheduler google-re2 nvidia-ml-py sniffio starlette tenacity \
+              typing-inspection tzlocal uvicorn
+
+.PHONY: gpu-check
+gpu-check: ## Real GPU: readings, an out-of-memory, a stopped process; saves what it saw
+	@[ ! -d gpu-wheels ] || $(GPU_PYTHON) -m pip install --quiet --no-index --no-deps \
+	  --no-cache-dir --upgrade --target $(GPU_SITE) gpu-wheels/*.whl
+	PYTHONPATH=watchdog:.:$(GPU_SITE) $(GPU_PYTHON) -m tests.gpu.check \
+	  --out $(or $(OUT),gpu-check-out) $(GPU_CHECK)
+
+.PHONY: gpu-wheels
+gpu-wheels: $(READY) ## Wheels for gpu-check on a machine without network (x86-64, Python 3.12)
+	$(BIN)/python -m pip download --quiet --no-deps --only-binary=:all: --python-version 3.12 \
+	  --implementation cp $(foreach n,17 27 28 34,--platform manylinux_2_$(n)_x86_64) \
+	  --platform manylinux2014_x86_64 --dest gpu-wheels $(GPU_WHEELS) \
+	  pydantic==$$($(BIN)/python -c 'import pydantic; print(pydantic.VERSION)') \
+	  pydantic-core==$$($(BIN)/python -c 'import pydantic_core; print(pydantic_core.__version__)')
+
 .PHONY: clean
 clean: ## Remove the virtual environment and everything made by tools
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
