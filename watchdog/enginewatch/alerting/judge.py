@@ -136,7 +136,11 @@ class Judge:
         return Round(now, tuple(results))
 
     def _cover(self, now: Millis) -> None:
-        """Writes down which hazards can't be seen on which targets."""
+        """Writes down which hazards can't be seen on which targets, if that is due again."""
+        slot = now // self._settings.interval
+        if self._last_slots.get("coverage") == slot:
+            return
+        self._last_slots["coverage"] = slot
         targets = tuple(self._targets())
         if targets != self._roll.targets:
             self._roll = Roll(targets)
