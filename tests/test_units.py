@@ -10,6 +10,7 @@ from enginewatch.units import (
     format_duration,
     format_float,
     format_time,
+    parse_address,
     parse_duration,
     parse_size,
     parse_time,
@@ -98,3 +99,21 @@ def test_times_are_unix_seconds_or_rfc3339_with_a_zone() -> None:
     for bad in ("", "yesterday", "2015-07-01T20:10:51", "inf", "1e300"):
         with pytest.raises(ValueError, match="time"):
             parse_time(bad)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("127.0.0.1:9469", ("127.0.0.1", 9469)),
+        ("[::1]:80", ("::1", 80)),
+        ("gpu-1:0", ("gpu-1", 0)),
+    ],
+)
+def test_addresses_are_read(text: str, parts: tuple[str, int]) -> None:
+    assert parse_address(text) == parts
+
+
+@pytest.mark.parametrize("text", ["", "80", ":80", "host:", "host:65536", "host:-1", "host:٨٠"])
+def test_other_addresses_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not host:port"):
+        parse_address(text)

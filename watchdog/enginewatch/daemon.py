@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -25,7 +24,7 @@ from enginewatch.collect.discovery import Discovery
 from enginewatch.collect.loop import Observer, TargetState
 from enginewatch.collect.plugins import Collectors, Surroundings
 from enginewatch.collect.pool import ScrapePool
-from enginewatch.collect.scrape import wall_clock
+from enginewatch.collect.scrape import steady_clock, wall_clock
 from enginewatch.config import Config
 from enginewatch.desk import NotifierDesk
 from enginewatch.keeper import Keeper
@@ -80,7 +79,13 @@ class Daemon:
             observers=observers,
             clock=clock,
         )
-        around = Surroundings(self._judge.head, self._targets, clock, hurry=self._pool.hurry)
+        around = Surroundings(
+            self._judge.head,
+            self._targets,
+            clock,
+            rules=lambda: self._judge.files,
+            hurry=self._pool.hurry,
+        )
         self._evidence: Final = around.ring
         self._collectors: Final = Collectors(around)
         self._keeper: Final = Keeper(
@@ -199,7 +204,7 @@ class Daemon:
             now = self._clock()
             at = due if abs(now - due) < tick else now
             await self._tell((await self._in_thread(partial(self._evaluate, at))).changes)
-            self._notifier.tick(self._clock(), steady())
+            self._notifier.tick(self._clock(), steady_clock())
 
     def _evaluate(self, at: Millis) -> Round:
         """One evaluation, in the rules' thread."""
@@ -316,11 +321,6 @@ class Daemon:
         task = asyncio.ensure_future(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
-
-
-def steady() -> Millis:
-    """A clock that nobody sets."""
-    return time.monotonic_ns() // 1_000_000
 
 
 def to_tell(change: AlertChange) -> Alert:

@@ -1,4 +1,4 @@
-"""Prometheus' way of writing durations, sizes, numbers and times, read and written in one place."""
+"""Durations, sizes, numbers, times and addresses as Prometheus writes them, in one place."""
 
 from __future__ import annotations
 
@@ -140,3 +140,11 @@ def format_time(at: Millis) -> str:
         .isoformat(timespec="milliseconds")
         .replace("+00:00", "Z")
     )
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """`host:port` in its parts, an IPv6 host in brackets and without them. Raises ValueError."""
+    host, _, port = text.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit() and int(port) < 65536):
+        raise ValueError(f"{text!r} is not host:port")
+    return host.strip("[]"), int(port)

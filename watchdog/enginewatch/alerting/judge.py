@@ -94,8 +94,9 @@ class Judge:
         self.evaluator: Final = Evaluator(self.head, lookback=LOOKBACK)
         self._set_up(files, settings)
 
-    def _set_up(self, files: Sequence[RuleFile], settings: Settings) -> None:
+    def _set_up(self, files: tuple[RuleFile, ...], settings: Settings) -> None:
         tracer = Tracer(files)
+        self.files = files
         self._settings = settings
         self._coverage = Coverage(tracer)
         self._covered = CoverageState()

@@ -11,7 +11,7 @@ import typer
 from enginewatch.errors import EnginewatchError
 from enginewatch.model import Millis
 from enginewatch.rulepack import rule_files
-from enginewatch.units import parse_duration
+from enginewatch.units import parse_address, parse_duration
 
 TEST_SUFFIX: Final = ".test.yml"
 
@@ -52,11 +52,10 @@ def parse_span(text: str, option: str) -> Millis:
         raise EnginewatchError(str(failure), where=option) from None
 
 
-def parse_address(text: str, option: str) -> tuple[str, int]:
-    """`host:port`, IPv6 in brackets. Raises EnginewatchError."""
-    host, _, port = text.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise EnginewatchError(
-            f"{text!r} is not host:port", where=option, hint="like 127.0.0.1:9469"
-        )
-    return host.strip("[]"), int(port)
+def address(text: str, option: str) -> tuple[str, int]:
+    """`host:port` given to `option`. Raises EnginewatchError."""
+    try:
+        return parse_address(text)
+    except ValueError as failure:
+        hint = "like 127.0.0.1:9469"
+        raise EnginewatchError(str(failure), where=option, hint=hint) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 
 from enginewatch.cli.options import parse_span
 from enginewatch.cli.output import plural
+from enginewatch.cli.stopping import stop_on_signal, until
 from enginewatch.collect.discovery import Discovery
 from enginewatch.collect.pool import ScrapePool
 from enginewatch.collect.scrape import wall_clock
@@ -45,7 +45,7 @@ def record(
 
 async def _record(config: Config, writer: RecordingWriter, limit: Millis | None) -> int:
     count = 0
-    stop = asyncio.Event()
+    stop = stop_on_signal()
     failures: list[BaseException] = []
 
     def observe(_: ScrapeTarget, event: ScrapeEvent) -> None:
@@ -57,9 +57,6 @@ async def _record(config: Config, writer: RecordingWriter, limit: Millis | None)
         failures.append(failure)
         stop.set()
 
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
     pool = ScrapePool(
         Head(keep=lambda _: None),
         wanted=lambda _: False,
@@ -69,10 +66,7 @@ async def _record(config: Config, writer: RecordingWriter, limit: Millis | None)
     pool.start()
     pool.sync(Discovery(config).targets(wall_clock()).targets)
     try:
-        async with asyncio.timeout(None if limit is None else limit / 1000):
-            await stop.wait()
-    except TimeoutError:
-        pass
+        await until(stop, None if limit is None else limit / 1000)
     finally:
         await pool.stop()
     if failures:

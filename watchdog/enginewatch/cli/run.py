@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from enginewatch.cli.logs import set_up_logging
-from enginewatch.cli.options import parse_address
+from enginewatch.cli.options import address
 from enginewatch.cli.output import plural
 from enginewatch.config import Config, ConsoleConfig, ReceiverConfig, config_for_urls, load_config
 from enginewatch.daemon import Daemon
@@ -48,7 +48,7 @@ def loader(
 ) -> Callable[[], Config]:
     """How the configuration is read, now and at each reload. Raises EnginewatchError."""
     if listen is not None:
-        parse_address(listen, "--listen")
+        address(listen, "--listen")
     if urls and path is not None:
         raise EnginewatchError("give URLs or a configuration file, not both")
     if not urls and runtime is not None:

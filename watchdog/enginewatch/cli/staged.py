@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
 from collections.abc import Iterable
 from tempfile import TemporaryDirectory
@@ -11,8 +10,9 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 
 from enginewatch.cli.logs import set_up_logging
-from enginewatch.cli.options import parse_address
+from enginewatch.cli.options import address
 from enginewatch.cli.run import TO_CONSOLE
+from enginewatch.cli.stopping import stop_on_signal, until
 from enginewatch.config import Config
 from enginewatch.daemon import Daemon
 from enginewatch.errors import EnginewatchError
@@ -29,7 +29,7 @@ def serve(events: Iterable[Event], speed: float, listen: str, *, watch: bool) ->
     if not speed > 0:
         raise EnginewatchError(f"{speed} is no speed", where="--speed", hint="1 is real time")
     set_up_logging(verbose=False)
-    asyncio.run(_serve(list(events), speed, parse_address(listen, "--listen"), watch=watch))
+    asyncio.run(_serve(list(events), speed, address(listen, "--listen"), watch=watch))
 
 
 async def _serve(events: list[Event], speed: float, at: tuple[str, int], *, watch: bool) -> None:
@@ -51,22 +51,10 @@ async def _serve(events: list[Event], speed: float, at: tuple[str, int], *, watc
         if watch:
             await _watch(stage, server, speed, console)
         else:
-            await _until_over(stage.length / speed / 1000)
+            await until(stop_on_signal(), stage.length / speed / 1000)
     finally:
         telling.cancel()
         await server.stop()
-
-
-async def _until_over(seconds: float) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    try:
-        async with asyncio.timeout(seconds):
-            await stop.wait()
-    except TimeoutError:
-        pass
 
 
 async def _watch(stage: Stage, server: Server, speed: float, console: Console) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from enginewatch.alerting.rules import load_rule_files
+from enginewatch.alerting.rules import RuleFile
 from enginewatch.collect import nvml, process_track
 from enginewatch.collect.base import Collector, Write
 from enginewatch.collect.logs import LogCollector
@@ -20,7 +20,6 @@ from enginewatch.config import Config
 from enginewatch.evidence.pack import shipped_pack
 from enginewatch.evidence.ring import EvidenceRing
 from enginewatch.model import Labels, Millis, Target
-from enginewatch.rulepack import rule_files
 from enginewatch.store.head import Head
 
 _log = logging.getLogger(__name__)
@@ -28,11 +27,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a collector is given of the daemon. `targets` and `clock` are asked at each use."""
+    """What a collector is given of the daemon. `targets` and `clock` are asked at each use,
+    `rules`, those in force, when a collector is made."""
 
     head: Head
     targets: Callable[[], Sequence[Target]]
     clock: Callable[[], Millis]
+    rules: Callable[[], Sequence[RuleFile]] = tuple
     ring: EvidenceRing = field(default_factory=EvidenceRing)
     hurry: Callable[[Labels], None] = lambda _: None
     """Scrapes the target of these labels at once."""
@@ -66,7 +67,7 @@ def _probe_section(config: Config) -> object:
 
 
 def _probe(config: Config, around: Surroundings) -> Collector:
-    progress = Progress(load_rule_files(config.rule_paths(rule_files())), around.head)
+    progress = Progress(around.rules(), around.head)
     return Prober(
         config,
         progress,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -20,7 +19,7 @@ from enginewatch.collect.http import TlsSettings
 from enginewatch.collect.ingest import Ingest
 from enginewatch.collect.loop import Observer, TargetLoop, TargetState
 from enginewatch.collect.schedule import ClockWatch, EveryInterval
-from enginewatch.collect.scrape import Scraper, wall_clock
+from enginewatch.collect.scrape import Scraper, steady_clock, wall_clock
 from enginewatch.collect.target import ScrapeTarget
 from enginewatch.config import TlsConfig
 from enginewatch.exposition import Limits, PageCache, PageReader
@@ -181,11 +180,11 @@ class ScrapePool:
         self._spawn(loop.run())
 
     async def _tick(self) -> None:
-        watch = ClockWatch(self._clock(), _monotonic())
+        watch = ClockWatch(self._clock(), steady_clock())
         while True:
             await asyncio.sleep(_TICK)
             self._look()
-            if watch.stepped(self._clock(), _monotonic()):
+            if watch.stepped(self._clock(), steady_clock()):
                 _log.warning("the clock was set: all scrapes are scheduled anew")
                 self._reschedule()
 
@@ -216,7 +215,3 @@ class ScrapePool:
 
 def _key(labels: Labels) -> tuple[str, Labels]:
     return "scrape", labels
-
-
-def _monotonic() -> Millis:
-    return time.monotonic_ns() // 1_000_000

@@ -29,6 +29,7 @@ from enginewatch.config.section import (
 )
 from enginewatch.config.timeintervals import TimeInterval
 from enginewatch.model import Millis
+from enginewatch.units import parse_address
 
 SHIPPED: Final = "shipped"
 """The entry of `rule_files` that stands for the rules in the package."""
@@ -74,9 +75,10 @@ class WebConfig(Section):
     @field_validator("listen")
     @classmethod
     def _host_and_port(cls, value: str) -> str:
-        host, _, port = value.rpartition(":")
-        if not host or not (port.isascii() and port.isdigit() and int(port) < 65536):
-            raise fault(f"{value!r} is not host:port", "like 127.0.0.1:9469 or [::1]:9469")
+        try:
+            parse_address(value)
+        except ValueError as failure:
+            raise fault(str(failure), "like 127.0.0.1:9469 or [::1]:9469") from None
         return value
 
     @model_validator(mode="after")
@@ -86,8 +88,7 @@ class WebConfig(Section):
 
     @property
     def address(self) -> tuple[str, int]:
-        host, _, port = self.listen.rpartition(":")
-        return host.strip("[]"), int(port)
+        return parse_address(self.listen)
 
     def read_token(self) -> str | None:
         """The token that state-changing requests must carry, if any. Raises ConfigError."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 import httpx
 
 from enginewatch.model import Millis
-from enginewatch.notify.message import DeliveryError, FailureReason
+from enginewatch.notify.message import DeliveryError, FailureReason, Receipt
 from enginewatch.notify.text import one_line
 
 TRY_AGAIN: Final = frozenset({408, 425, 429})
@@ -90,6 +90,15 @@ async def _post(
     return httpx.Response(
         answer.status_code, headers=told, content=read, extensions=answer.extensions
     )
+
+
+async def deliver(
+    client: httpx.AsyncClient, url: str, body: Any, *, receiver: str, headers: Mapping[str, str]
+) -> Receipt:
+    """`post` and `check` for a receiver whose answer says no more than its status."""
+    answer = await post(client, url, body, receiver=receiver, headers=headers)
+    check(answer, receiver=receiver)
+    return Receipt(detail=f"{answer.status_code} {answer.reason_phrase}")
 
 
 def check(answer: httpx.Response, *, receiver: str, secrets: Collection[str] = ()) -> None:

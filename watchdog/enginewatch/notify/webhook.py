@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from enginewatch.model import Alert, AlertState
-from enginewatch.notify.http import check, post
+from enginewatch.notify.http import deliver
 from enginewatch.notify.message import Notification, Receipt
 from enginewatch.notify.text import alert_page, started
 from enginewatch.units import format_time
@@ -32,15 +32,13 @@ class Webhook:
     headers: Callable[[], Mapping[str, str]] = field(default=dict)
 
     async def send(self, notification: Notification, _: Receipt | None = None) -> Receipt:
-        answer = await post(
+        return await deliver(
             self.client,
             self.url(),
             payload(notification),
             receiver=self.name,
             headers=self.headers(),
         )
-        check(answer, receiver=self.name)
-        return Receipt(detail=f"{answer.status_code} {answer.reason_phrase}")
 
     async def close(self) -> None:
         await self.client.aclose()
