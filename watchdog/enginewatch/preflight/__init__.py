@@ -1,0 +1,1 @@
+"""Will this rollout work: files, flags and declarations, judged before a GPU is touched."""

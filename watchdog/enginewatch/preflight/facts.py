@@ -1,0 +1,33 @@
+"""All that the inputs of one preflight say: tuples of what the readers gave, and nothing derived.
+
+How a check is made:
+
+1. A reader (`readers/…`) turns bytes or text into a frozen record that knows its `where`
+   (a file, `file:line` or a flag) and never raises for what stands in a file: what it
+   can't read is an `Unread`, which becomes a finding of its own.
+2. The record is kept in a member of `Facts`, a tuple that is empty by default.
+3. A check is a module with `samples(facts) -> Iterable[Observed]`, listed in `checks.CHECKS`
+   under the name of its rule file. It knows no threshold. What follows from physics
+   (bytes, statistics) it computes and documents.
+4. `rules/preflight/<check>.yml` judges; `judge.py` says what an alert there must carry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from enginewatch.preflight.readers.gpus import Gpus
+from enginewatch.preflight.readers.unread import Unread
+from enginewatch.preflight.readers.versions import Version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known. An empty member is not known, and neither good nor bad."""
+
+    gpus: tuple[Gpus, ...] = ()
+    """The target's, one record for each model; of this machine unless declared."""
+    versions: tuple[Version, ...] = ()
+    """Of the runtime that will serve, from declarations first: the first of a name counts."""
+    unread: tuple[Unread, ...] = ()
+    """Inputs, or parts of them, that could not be read. Never a reason to pass."""

@@ -1,0 +1,195 @@
+"""Samples and rules in, findings out: the same evaluation as of `diagnose`, once.
+
+An alert of `rules/preflight/*.yml` carries:
+
+```
+labels:       code        EW-ARCH-001, stable for ever, of one alert only
+              verdict     one of rules/signatures/verdicts.yml
+              severity    fatal and degraded refuse the rollout; warn and info do not
+              confidence  definite or suspect
+              unknown     "yes": says that something could not be determined
+annotations:  title       what the rule looks at, in words without a value: told when it passes
+              summary, advice, source
+              fields, derived_NAME: as in evidence/alerts.py
+```
+
+Rules may record series of their own (`preflight:…:…`). A field whose value is a number is a
+`diagnose:field` record with `of` (the alert's name), `field` and `as`. `rules/diagnose/configurations.yml` is
+judged too, and those of its alerts that have a code are findings of the check `architecture`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from enginewatch.alerting.dormant import awake
+from enginewatch.alerting.rules import AlertingRule, RuleFile, load_rule_files
+from enginewatch.errors import EnginewatchError
+from enginewatch.evidence.alerts import findings_of_alerts
+from enginewatch.evidence.pack import VerdictRule, load_verdicts
+from enginewatch.evidence.timeline import Judgement, Rules, Timeline, judge_timeline
+from enginewatch.model import METRIC_NAME, Labels, Sample
+from enginewatch.preflight.finding import Finding
+from enginewatch.preflight.observe import Observed
+from enginewatch.rulepack import rules_path
+
+_TEST_SUFFIX: Final = ".test.yml"
+_SHARED: Final = Path("diagnose") / "configurations.yml"
+_SHARED_CHECK: Final = "architecture"
+
+
+class JudgeError(EnginewatchError):
+    """A rule of preflight could not be evaluated: its verdict is missing, so nothing may pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What is known of an alert before it fires."""
+
+    code: str
+    check: str
+    title: str
+    alert: AlertingRule
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightRules:
+    """The rules by name of their alert, and what is needed to read the alerts."""
+
+    files: tuple[RuleFile, ...]
+    rules: Mapping[str, Rule]
+    verdicts: Mapping[str, VerdictRule]
+
+    @property
+    def codes(self) -> frozenset[str]:
+        return frozenset(rule.code for rule in self.rules.values())
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        return tuple(sorted({rule.check for rule in self.rules.values()}))
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """`passed` had all that they need to speak, and did not; `silent` had nothing to judge."""
+
+    findings: tuple[Finding, ...]
+    passed: tuple[Rule, ...]
+    silent: tuple[Rule, ...]
+
+
+@cache
+def shipped_preflight() -> PreflightRules:
+    return load_preflight(rules_path())
+
+
+def load_preflight(root: Path) -> PreflightRules:
+    """The rules of preflight under a folder of rules. Raises RuleFileError, SignatureError."""
+    paths = [p for p in sorted((root / "preflight").glob("*.yml")) if not _is_test(p)]
+    files = load_rule_files([*paths, root / _SHARED])
+    rules = {rule.alert.name: rule for file in files for rule in _rules(file)}
+    return PreflightRules(files, rules, load_verdicts(root))
+
+
+def _is_test(path: Path) -> bool:
+    return path.name.endswith(_TEST_SUFFIX)
+
+
+def _rules(file: RuleFile) -> Iterator[Rule]:
+    path = Path(file.path)
+    check = _SHARED_CHECK if path.parts[-2:] == _SHARED.parts else path.stem
+    for group in file.groups:
+        for rule in group.rules:
+            if isinstance(rule, AlertingRule) and rule.label("code"):
+                title = rule.annotations.get("title")
+                yield Rule(rule.label("code"), check, title.text if title else rule.name, rule)
+
+
+def judge(observations: Iterable[Observed], rules: PreflightRules) -> Judged:
+    """What the rules say of the samples, worst first.
+
+    Raises JudgeError where a rule could not be evaluated.
+    """
+    timeline = _timeline(observations)
+    judgement = judge_timeline(timeline, Rules(shipped=(), diagnose=rules.files))
+    if judgement.failures:
+        raise JudgeError("; ".join(judgement.failures), where="rules/preflight")
+    findings = sorted(_findings(judgement, timeline, rules), key=_order)
+    fired = {finding.code for finding in findings}
+    could = _could_speak(rules.files, timeline)
+    quiet = [rule for rule in rules.rules.values() if rule.code not in fired]
+    return Judged(
+        tuple(findings),
+        tuple(rule for rule in quiet if rule.alert in could),
+        tuple(rule for rule in quiet if rule.alert not in could),
+    )
+
+
+def _timeline(observations: Iterable[Observed]) -> Timeline:
+    timeline = Timeline("preflight")
+    found: dict[Labels, Sample] = {}
+    for each in observations:
+        labels = Labels(each.labels, **{METRIC_NAME: each.name})
+        if each.evidence is not None:
+            line = f"{each.evidence.source}:{each.evidence.line}"
+            # Two facts of one place tell themselves apart by what they say.
+            if timeline.lines.setdefault(line, each.evidence) != each.evidence:
+                line = f"{line} {each.evidence.text}"
+                timeline.lines.setdefault(line, each.evidence)
+            labels = labels.with_(line=line)
+        found.setdefault(labels, Sample(labels, each.value))
+    if found:
+        timeline.add("preflight", 0, found.values())
+    return timeline
+
+
+def _findings(judgement: Judgement, timeline: Timeline, rules: PreflightRules) -> Iterator[Finding]:
+    for alert, at in judgement.alerts:
+        rule = rules.rules.get(alert.name)
+        if rule is None:
+            continue
+        one = Judgement(((alert, at),), judgement.fields, ())
+        for read in findings_of_alerts(one, timeline, rules.verdicts):
+            yield Finding(
+                code=rule.code,
+                check=rule.check,
+                title=rule.title,
+                verdict=read.verdict,
+                severity=read.severity,
+                confidence=read.confidence,
+                summary=read.summary,
+                advice=read.advice or rules.verdicts[read.verdict].advice,
+                source=alert.annotations.get("source", ""),
+                fields={**_plain(read.derived), **read.fields},
+                evidence=read.evidence,
+                unknown=alert.labels.get("unknown") == "yes",
+            )
+
+
+def _plain(derived: Mapping[str, object]) -> dict[str, str | int | float | bool | None]:
+    """Those of an alert are values; only signatures have expressions."""
+    return {
+        name: value
+        for name, value in derived.items()
+        if value is None or isinstance(value, str | int | float | bool)
+    }
+
+
+def _order(finding: Finding) -> tuple[bool, int, bool, str, str]:
+    suspect = finding.confidence != "definite"
+    return (finding.unknown, -finding.severity.weight, suspect, finding.code, finding.summary)
+
+
+def _could_speak(files: Sequence[RuleFile], timeline: Timeline) -> set[AlertingRule]:
+    names = {sample.labels.name for each in timeline.rounds for sample in each.samples}
+    return {
+        rule
+        for file in awake(files, names)
+        for group in file.groups
+        for rule in group.rules
+        if isinstance(rule, AlertingRule)
+    }

@@ -1,0 +1,67 @@
+"""The GPUs of a target: declared as `8xB200`, or read from the driver of this machine."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Final
+
+from enginewatch.preflight.errors import PreflightError
+
+_DECLARED: Final = re.compile(r"(?:(\d{1,5})\s*[xX*]\s*)?([A-Za-z][\w .+/-]*)")
+_HINT: Final = "write it like 8xB200, H200 or 2xRTX-5090"
+
+
+@dataclass(frozen=True, slots=True)
+class Gpus:
+    """`count` GPUs of one model. `capability` is major and minor, `memory` bytes of one GPU;
+    None where only the name is known (`rules/compat/capabilities.yml` may know more)."""
+
+    model: str
+    count: int
+    where: str
+    capability: tuple[int, int] | None = None
+    memory: int | None = None
+    multiprocessors: int | None = None
+    driver: str = ""
+
+
+def declared_gpus(text: str) -> Gpus:
+    """`8xB200`; without a number, one. Raises PreflightError."""
+    found = _DECLARED.fullmatch(text.strip())
+    if found is None or found[1] == "0":
+        raise PreflightError(f"{text!r} does not say how many of which GPU", hint=_HINT)
+    return Gpus(found[2].strip(), int(found[1] or 1), f"--gpus {text}")
+
+
+def driver_gpus(nvml: Any) -> tuple[Gpus, ...]:
+    """The GPUs of this machine, as the driver tells; none where there is no driver.
+
+    `nvml` is the module `pynvml`, or a simulation of it.
+    """
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError:
+        return ()
+    try:
+        handles = [
+            nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())
+        ]
+        driver = nvml.nvmlSystemGetDriverVersion()
+        kinds = Counter(
+            (
+                nvml.nvmlDeviceGetName(handle),
+                tuple(nvml.nvmlDeviceGetCudaComputeCapability(handle)),
+                int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
+            )
+            for handle in handles
+        )
+    except nvml.NVMLError:
+        return ()
+    finally:
+        nvml.nvmlShutdown()
+    return tuple(
+        Gpus(name, count, "NVML", capability=capability, memory=memory, driver=driver)
+        for (name, capability, memory), count in kinds.items()
+    )

@@ -1,0 +1,14 @@
+"""An input that could not be read, or not in full."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Unread(NamedTuple):
+    """`check` is the name of the check that goes without it (`architecture`, `memory` …), or
+    empty where all do; `what` says in a sentence what was found; `where` is a file or a flag."""
+
+    where: str
+    what: str
+    check: str = ""
