@@ -96,12 +96,12 @@ class Office:
             return None
         return Outgoing(Notification(receiver, group, Labels(), ()), None)
 
-    def delivered(self, receiver: str, group: str, receipt: Receipt) -> None:
+    async def delivered(self, receiver: str, group: str, receipt: Receipt) -> None:
         self.log.append(f"{group} delivered")
         self.left[group] -= 1
         self.schedule(group, 0)
 
-    def failed(self, receiver: str, group: str, failure: DeliveryError) -> None:
+    async def failed(self, receiver: str, group: str, failure: DeliveryError) -> None:
         self.log.append(f"{group} failed: {failure.reason}")
         self.schedule(group, round(self.again * 1000))
 

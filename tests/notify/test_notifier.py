@@ -52,21 +52,26 @@ class Recorder:
 
 
 class Memory:
-    """A keeper whose disk is a dictionary."""
+    """A keeper whose disk is a dictionary: what was put is on it once it has been committed."""
 
     def __init__(self) -> None:
         self.changes = Changes()
         self.entries: dict[str, Entry] = {}
         self.works = True
         self.commits = 0
+        self._put: list[tuple[Changes, tuple[Entry, ...]]] = []
 
     def put(self, changes: Changes, entries: Iterable[Entry] = ()) -> None:
-        self.changes.update(changes)
-        self.entries |= {entry.id: entry for entry in entries}
+        self._put.append((changes, tuple(entries)))
 
     async def commit(self) -> bool:
         self.commits += 1
         await asyncio.sleep(0)
+        if self.works:
+            put, self._put = self._put, []
+            for changes, entries in put:
+                self.changes.update(changes)
+                self.entries |= {entry.id: entry for entry in entries}
         return self.works
 
     def saved(self) -> Saved:
@@ -284,6 +289,56 @@ def test_a_restart_during_an_attempt_sends_the_same_again_with_its_receipt() -> 
     assert third.maybe_repeat
     assert previous is not None
     assert previous.state == {"ts": "1"}
+
+
+def successor_hears(scene: Scene) -> list[str]:
+    """What another process tells that finds what was written until now."""
+    heir = Scene()
+    heir.now = scene.now
+    heir.alerts = scene.alerts
+
+    async def act() -> None:
+        entries = scene.memory.entries.values()
+        heir.notifier.restore(scene.memory.saved(), entries, heir.now)
+        await asyncio.sleep(0.02)
+
+    play(heir, act)
+    return heir.receivers[0].reasons
+
+
+def test_what_was_taken_is_not_told_again_by_a_process_after_a_kill() -> None:
+    scene = Scene()
+
+    async def act() -> None:
+        scene.take(A)
+        await until(lambda: taken() == 1)
+        heirs.append(await asyncio.to_thread(successor_hears, scene))
+        scene.later(1_000)
+        scene.take(ended(A, scene.now))
+        await until(lambda: taken() == 2)
+        heirs.append(await asyncio.to_thread(successor_hears, scene))
+
+    def taken() -> int:
+        scene.notifier.look(scene.now)
+        return scene.notifier.tally.standings[HOOK].delivered
+
+    heirs: list[list[str]] = []
+    play(scene, act)
+    assert heirs == [[], []]
+
+
+def test_what_was_certainly_not_taken_is_not_told_as_resolved_after_a_kill() -> None:
+    scene = Scene()
+    scene.receivers[0].errors = [down(maybe=False)]
+
+    async def act() -> None:
+        scene.take(A)
+        await until(lambda: [e.state for e in scene.memory.entries.values()] == ["waiting"])
+        ((lane,),) = (group.lanes for group in scene.memory.saved().groups)
+        assert not lane.told
+        assert not lane.doubt
+
+    play(scene, act)
 
 
 def test_an_end_of_the_process_sends_what_waits_for_its_time() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import ANY
 
 import pytest
 from tests.support.pages import HOOK, HOUR, MINUTE, ONE_HOOK, SECOND, START, World, alert
@@ -189,6 +190,41 @@ def test_an_alert_that_is_over_and_comes_again_during_an_outage_is_told_once(wor
 
 
 # Mutes.
+
+
+@pytest.mark.parametrize("taken", [True, False])
+@pytest.mark.parametrize("crash", [True, False])
+def test_what_fires_again_after_an_end_in_doubt_is_told_again(
+    world: World, crash: bool, taken: bool
+) -> None:
+    world.fire(A)
+    world.run(10 * MINUTE)
+    world.resolve(A)
+    world.now += SECOND
+    world.attempt_without_answer(crash=crash, taken=taken)
+    world.fire(again := alert("A", world.now))
+    world.run(MINUTE)
+    assert heard(world)[1:] == ([] if not (taken or crash) else [(ANY, "first", "A", "")])
+    world.resolve(again)
+    world.run(MINUTE)
+    assert heard(world)[-1][1:] == ("all_resolved", "", "A")
+
+
+def test_an_end_in_doubt_is_told_again_before_the_alert_comes_and_goes_once_more(
+    world: World,
+) -> None:
+    world.fire(A)
+    world.run(10 * MINUTE)
+    world.resolve(A)
+    world.now += SECOND
+    world.attempt_without_answer(crash=False, taken=True)
+    world.fire(again := alert("A", world.now))
+    world.resolve(again)
+    world.run(2 * MINUTE)
+    assert [told[1:] for told in heard(world)[1:]] == [
+        ("first", "A", ""),
+        ("all_resolved", "", "A"),
+    ]
 
 
 def test_what_is_silenced_all_its_life_is_never_told(world: World) -> None:

@@ -162,11 +162,21 @@ class Deliveries(RuleBasedStateMachine):
             told_to = {r for r, _, n in self.providers.open if n == name}
             told_to |= {r for (r, n), count in self.providers.pairs.items() if n == name and count}
             assert told_to, f"nobody heard of {name}"
+        self.check_that_what_fires_is_open()
         for one in list(self.world.firing.values()):
             self.world.resolve(one)
         self.settle()
         assert not self.providers.open
         assert not list(self.world.pipeline.groups())
+
+    def check_that_what_fires_is_open(self) -> None:
+        """Also when it fired again after an end of which nobody knows whether it was told."""
+        for group in self.world.pipeline.groups():
+            for member in group.members.values():
+                for lane in group.lanes.values():
+                    if member.fires and member.to_tell and lane.open:
+                        known = (lane.receiver, group.key, member.alert.name)
+                        assert known in self.providers.open, f"{known} fires, and is not open"
 
     def settle(self) -> None:
         world = self.world

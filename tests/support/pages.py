@@ -137,6 +137,23 @@ class World:
                 self.pipeline.delivered(group, draft, Receipt(), self.now)
         self.look()
 
+    def attempt_without_answer(self, *, crash: bool, taken: bool) -> None:
+        """The one attempt that is due, after which the process is killed, or no answer comes.
+
+        `taken` False is an answer that it was not taken, where a crash leaves that open.
+        """
+        (((receiver, group), at),) = self.dues.items()
+        assert at <= self.now
+        del self.dues[receiver, group]
+        draft = self.pipeline.draft(receiver, group, self.now)
+        assert draft is not None
+        self.look()  # saved before it is sent
+        if crash:
+            self.restart()
+        else:
+            self.pipeline.failed(group, draft, self.now, SECOND, maybe_delivered=taken)
+            self.look()
+
     def restart(self) -> None:
         """Another process goes on from what was saved."""
         saved = Saved(

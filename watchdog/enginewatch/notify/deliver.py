@@ -55,9 +55,13 @@ class Office(Protocol):
         """What to tell of a group now, written down; None when there is nothing."""
         ...
 
-    def delivered(self, receiver: str, group: str, receipt: Receipt) -> None: ...
+    async def delivered(self, receiver: str, group: str, receipt: Receipt) -> None:
+        """Returns once that is written down: until then a crash would tell it again."""
+        ...
 
-    def failed(self, receiver: str, group: str, failure: DeliveryError) -> None: ...
+    async def failed(self, receiver: str, group: str, failure: DeliveryError) -> None:
+        """Returns once that is written down."""
+        ...
 
 
 class Courier:
@@ -166,10 +170,10 @@ class Courier:
                 receipt = await self._send(outgoing)
             except DeliveryError as failure:
                 self._throttle.failed(group, failure, self._clock())
-                self._office.failed(name, group, failure)
+                await self._office.failed(name, group, failure)
             else:
                 self._throttle.succeeded()
-                self._office.delivered(name, group, receipt)
+                await self._office.delivered(name, group, receipt)
         except Exception:  # noqa: BLE001 - a defect must not leave the group untold for ever
             _LOG.exception("telling %s", name)
             self.schedule(group, self._clock() + STALLED)

@@ -9,6 +9,7 @@ meanwhile. What it must not miss is remembered:
 - an alert that fired is told as firing, also when it has resolved since;
 - an alert that may have been told as firing is told as resolved, whatever
   silences say by then;
+- an alert that fires again is told as firing when its end may have been told;
 - nothing is told as resolved that can't have been told as firing.
 """
 
@@ -74,7 +75,8 @@ def _news(group: Group, lane: Lane) -> _News:
         told = lane.told.get(member.id)
         if told is Told.RESOLVED:
             continue
-        if told is not Told.FIRING and member.to_tell and lane.open:
+        sure = told is Told.FIRING or told is Told.ENDING
+        if not sure and member.to_tell and lane.open:
             news.fresh.append(member)
         elif told is not None:
             (news.known if member.fires else news.over).append(member)
@@ -204,6 +206,8 @@ def fired(group: Group, member: Member, now: Millis) -> None:
         told = lane.told
         if told.get(member.id) is Told.RESOLVED:
             told = {id_: what for id_, what in told.items() if id_ != member.id}
+        elif told.get(member.id) is Told.ENDING:
+            told = {**told, member.id: Told.MAYBE}
         # A resolve that was not told yet is none any more: the incident goes on.
         news = member.to_tell and lane.open and told.get(member.id) is not Told.FIRING
         news_at = _since(lane, now) if news else lane.news_at

@@ -19,6 +19,8 @@ class Told(IntEnum):
     """That it fires, perhaps: no answer came, or the daemon ended before it did."""
     FIRING = 2
     RESOLVED = 3
+    ENDING = 4
+    """That it has resolved, perhaps. Where it fires again, that has to be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,8 @@ class Draft:
 
 def sending(lane: Lane, draft: Draft) -> Lane:
     """The lane while a draft is on its way: from now on its alerts may have been told."""
-    told = {**lane.told, **dict.fromkeys(draft.fresh, Told.MAYBE)}
+    ending = dict.fromkeys((member.id for member in draft.resolved), Told.ENDING)
+    told = {**lane.told, **dict.fromkeys(draft.fresh, Told.MAYBE), **ending}
     owed_since = lane.news_at if lane.owed_since is None else lane.owed_since
     return replace(
         lane,
@@ -119,13 +122,23 @@ def sending(lane: Lane, draft: Draft) -> Lane:
 
 def failed(lane: Lane, draft: Draft, now: Millis, wait: Millis, *, maybe_delivered: bool) -> Lane:
     """The lane after an attempt that failed; the next is due after `wait`."""
-    told = dict(lane.told)
-    if not maybe_delivered:
-        for id_ in draft.fresh:
-            if told.get(id_) is Told.MAYBE and id_ not in draft.before.told:
-                del told[id_]
+    told = lane.told if maybe_delivered else _untold(lane.told, draft)
     doubt = lane.doubt if maybe_delivered else draft.before.doubt
     return replace(lane, told=told, failed_at=now, wait=wait, doubt=doubt)
+
+
+def _untold(told: Mapping[int, Told], draft: Draft) -> Mapping[int, Told]:
+    """What a receiver knows that has certainly not taken a draft."""
+    before = draft.before.told
+    found = dict(told)
+    for id_ in draft.fresh:
+        if found.get(id_) is Told.MAYBE and id_ not in before:
+            del found[id_]
+    for id_ in (member.id for member in draft.resolved):
+        # ENDING as it was sent, or MAYBE if it has fired again since.
+        if found.get(id_) in (Told.ENDING, Told.MAYBE) and before[id_] is not Told.ENDING:
+            found[id_] = before[id_]
+    return found
 
 
 def interrupted(lane: Lane, now: Millis) -> Lane:

@@ -205,19 +205,20 @@ class Notifier:
         await self._keep.commit()
         return Outgoing(notification, draft.before.receipt)
 
-    def delivered(self, receiver: str, group: str, receipt: Receipt) -> None:
+    async def delivered(self, receiver: str, group: str, receipt: Receipt) -> None:
         now = self._clock()
         draft, entry = self._drafts.pop((receiver, group))
         self.pipeline.delivered(group, draft, receipt, now)
-        self.tally.delivered(receiver, now)
         self._write(
             entry._replace(state=EntryState.DELIVERED, changed_at=now, detail=receipt.detail)
         )
         if draft.before.attempts:
             _LOG.info("%s took it at attempt %d", receiver, entry.attempts)
         self._changed(now)
+        await self._keep.commit()
+        self.tally.delivered(receiver, now)
 
-    def failed(self, receiver: str, group: str, failure: DeliveryError) -> None:
+    async def failed(self, receiver: str, group: str, failure: DeliveryError) -> None:
         now = self._clock()
         draft, entry = self._drafts.pop((receiver, group))
         wait = wait_of(failure, entry.attempts)
@@ -230,6 +231,7 @@ class Notifier:
         elif entry.attempts == 1:  # once: the cause rarely changes between attempts
             _LOG.warning("a notification waits for another attempt: %s", failure)
         self._changed(now)
+        await self._keep.commit()
 
     def _write(self, entry: Entry) -> None:
         self._keep.put(Changes(), [entry])
