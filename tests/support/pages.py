@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from enginewatch.config import parse_config
+from enginewatch.config import parse_config, parse_matchers
 from enginewatch.model import Alert, Labels, Millis
 from enginewatch.notify.inhibit import Inhibitor, inhibit_rules
 from enginewatch.notify.lane import Draft
@@ -16,7 +16,7 @@ from enginewatch.notify.message import Receipt
 from enginewatch.notify.mute import Mutes
 from enginewatch.notify.pipeline import Pipeline, Plan
 from enginewatch.notify.route import integrations, route_tree
-from enginewatch.notify.silence import Silences
+from enginewatch.notify.silence import Silence, Silences
 
 SECOND: Final[Millis] = 1_000
 MINUTE: Final[Millis] = 60_000
@@ -170,3 +170,17 @@ class World:
         self.config = config
         self.pipeline.rearrange(self.plan(), self.mutes(), self.firing.values(), self.now)
         self.look()
+
+
+def silence(world: World, name: str = "A", span: Millis = HOUR) -> Silence:
+    matchers = parse_matchers(f"alertname={name}")
+    given = Silence(matchers, world.now, world.now + span, "me", "because")
+    return world.silences.put(given, world.now)
+
+
+def heard(world: World) -> list[tuple[int, str, str, str]]:
+    """(seconds since the start, reason, firing, resolved) of all that was told."""
+    return [
+        ((t.at - START) // 1000, t.reason, "".join(t.firing), "".join(t.resolved))
+        for t in world.heard
+    ]
