@@ -12,7 +12,17 @@ from typing import Annotated, NoReturn
 import typer
 
 from enginewatch import __version__
-from enginewatch.cli import check_config, diagnose, notify, record, replay, rules, run, silence
+from enginewatch.cli import (
+    check_config,
+    diagnose,
+    notify,
+    preflight,
+    record,
+    replay,
+    rules,
+    run,
+    silence,
+)
 from enginewatch.cli.output import WRONG_USE
 from enginewatch.errors import EnginewatchError
 
@@ -30,6 +40,7 @@ app.add_typer(rules.app, name="rules")
 app.add_typer(notify.app, name="notify")
 app.add_typer(silence.app, name="silence")
 app.command("diagnose")(diagnose.diagnose)
+app.command("preflight")(preflight.preflight)
 app.command("record")(record.record)
 app.command("replay")(replay.replay)
 

@@ -8,11 +8,15 @@ from typing import Final, NamedTuple
 from enginewatch.preflight import fleet, unread
 from enginewatch.preflight.facts import Facts
 from enginewatch.preflight.observe import Observed
+from enginewatch.preflight.sheet import Sheet
 
 
 class Check(NamedTuple):
+    """`sheets` are the sums that the report shows beside the findings."""
+
     name: str
     samples: Callable[[Facts], Iterable[Observed]]
+    sheets: Callable[[Facts], Iterable[Sheet]] = lambda _: ()
 
 
 CHECKS: Final = (
@@ -25,3 +29,8 @@ def samples(facts: Facts) -> Iterator[Observed]:
     """Everything that is learned from the facts, in the order of the checks."""
     for check in CHECKS:
         yield from check.samples(facts)
+
+
+def sheets(facts: Facts) -> Iterator[Sheet]:
+    for check in CHECKS:
+        yield from check.sheets(facts)

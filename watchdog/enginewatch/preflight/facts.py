@@ -5,7 +5,8 @@ How a check is made:
 1. A reader (`readers/…`) turns bytes or text into a frozen record that knows its `where`
    (a file, `file:line` or a flag) and never raises for what stands in a file: what it
    can't read is an `Unread`, which becomes a finding of its own.
-2. The record is kept in a member of `Facts`, a tuple that is empty by default.
+2. The record is kept in a member of `Facts`, a tuple that is empty by default; `inputs.py`
+   has a function for each option of the command, from its value to `Facts`.
 3. A check is a module with `samples(facts) -> Iterable[Observed]`, listed in `checks.CHECKS`
    under the name of its rule file. It knows no threshold. What follows from physics
    (bytes, statistics) it computes and documents.
@@ -14,7 +15,7 @@ How a check is made:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from enginewatch.preflight.readers.gpus import Gpus
 from enginewatch.preflight.readers.unread import Unread
@@ -31,3 +32,9 @@ class Facts:
     """Of the runtime that will serve, from declarations first: the first of a name counts."""
     unread: tuple[Unread, ...] = ()
     """Inputs, or parts of them, that could not be read. Never a reason to pass."""
+
+    def __add__(self, more: Facts) -> Facts:
+        """What both say, this first."""
+        return Facts(
+            **{own.name: getattr(self, own.name) + getattr(more, own.name) for own in fields(Facts)}
+        )

@@ -14,8 +14,9 @@ annotations:  title       what the rule looks at, in words without a value: told
 ```
 
 Rules may record series of their own (`preflight:…:…`). A field whose value is a number is a
-`diagnose:field` record with `of` (the alert's name), `field` and `as`. `rules/diagnose/configurations.yml` is
-judged too, and those of its alerts that have a code are findings of the check `architecture`.
+`diagnose:field` record with `of` (the alert's name), `field` and `as`. The rules in
+`rules/diagnose/configurations.yml` are judged too, and those of its alerts that have a code are
+findings of the check `architecture`.
 """
 
 from __future__ import annotations

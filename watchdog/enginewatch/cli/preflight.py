@@ -1,0 +1,144 @@
+"""`enginewatch preflight`: refuse a bad rollout before a GPU is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+import pynvml
+import typer
+
+from enginewatch.errors import EnginewatchError
+from enginewatch.preflight.accept import Acceptance, read_accepted
+from enginewatch.preflight.facts import Facts
+from enginewatch.preflight.inputs import Inputs, gather, read_text
+from enginewatch.preflight.judge import PreflightRules, shipped_preflight
+from enginewatch.preflight.outcome import required
+from enginewatch.preflight.readers.gpus import driver_gpus
+from enginewatch.preflight.readers.unread import Unread
+from enginewatch.preflight.readers.versions import installed_versions
+from enginewatch.preflight.report import FORMATS
+from enginewatch.preflight.run import preflight as judge
+
+_OTHERS: Final = ("--gpus", "--freeze", "--runtime")
+"""Options that say that the target is not this machine, or not this environment."""
+
+
+class Format(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+    JUNIT = "junit"
+    SARIF = "sarif"
+    GITHUB = "github"
+
+
+Texts = list[str] | None
+
+
+def preflight(
+    engine_dir: Annotated[
+        Texts, typer.Option(metavar="DIR", help="TensorRT-LLM engine directory.")
+    ] = None,
+    model_repository: Annotated[
+        Texts, typer.Option(metavar="DIR", help="Triton's model repository.")
+    ] = None,
+    model: Annotated[
+        Texts, typer.Option(metavar="DIR|NAME", help="Hugging Face checkpoint, or its public name.")
+    ] = None,
+    draft: Annotated[
+        Texts, typer.Option(metavar="DIR|NAME", help="The draft model's checkpoint or name.")
+    ] = None,
+    command: Annotated[
+        Texts, typer.Option(metavar="TEXT", help="A launch command, as it will be run.")
+    ] = None,
+    script: Annotated[
+        Texts, typer.Option(metavar="FILE", help="A shell script that launches or builds.")
+    ] = None,
+    manifest: Annotated[
+        Texts, typer.Option(metavar="FILE", help="docker compose or Kubernetes.")
+    ] = None,
+    gpus: Annotated[
+        Texts, typer.Option(metavar="NxMODEL", help="The target's GPUs: 8xB200. Else those here.")
+    ] = None,
+    freeze: Annotated[
+        Texts, typer.Option(metavar="FILE", help="pip freeze of the container that will serve.")
+    ] = None,
+    runtime: Annotated[
+        Texts, typer.Option(metavar="NAME=VERSION", help="tensorrt-llm=1.2.1, driver=590.44.01.")
+    ] = None,
+    workload: Annotated[
+        Texts, typer.Option(metavar="TEXT", help="prompt=3000,decode=300,itl=50ms, or a recording.")
+    ] = None,
+    evals: Annotated[
+        Texts, typer.Option(metavar="PATH", help="Evaluation of what is to be rolled out.")
+    ] = None,
+    baseline_evals: Annotated[
+        Texts, typer.Option(metavar="PATH", help="The same evaluation of the unquantized model.")
+    ] = None,
+    url: Annotated[Texts, typer.Option(metavar="URL", help="A running endpoint.")] = None,
+    require: Annotated[
+        Texts, typer.Option(metavar="CHECK", help="Exit 3 if it can't be determined; `all`.")
+    ] = None,
+    accept: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Known findings, with reason and expiry.")
+    ] = None,
+    form: Annotated[Format, typer.Option("--format", help="How to report.")] = Format.TABLE,
+) -> None:
+    """Judge a rollout by its files and flags; exit 1 if it must not go out, 3 if a required check
+    can't be told."""
+    rules = shipped_preflight()
+    wanted = required(require or (), rules)
+    today = datetime.now(UTC).date()
+    accepted = _accepted(accept, rules)
+    inputs = Inputs(
+        _given(
+            {
+                "--engine-dir": engine_dir,
+                "--model-repository": model_repository,
+                "--model": model,
+                "--draft": draft,
+                "--command": command,
+                "--script": script,
+                "--manifest": manifest,
+                "--gpus": gpus,
+                "--freeze": freeze,
+                "--runtime": runtime,
+                "--workload": workload,
+                "--evals": evals,
+                "--baseline-evals": baseline_evals,
+                "--url": url,
+            }
+        )
+    )
+    if not inputs.given:
+        hint = "name files, flags or an endpoint; --example writes some to try"
+        raise EnginewatchError("nothing to judge", where="preflight", hint=hint)
+    facts = gather(inputs, _surroundings(inputs))
+    report = judge(facts, rules, today, wanted=wanted, accepted=accepted, inputs=inputs.shown())
+    typer.echo(FORMATS[form](report))
+    if report.outcome.code:
+        raise typer.Exit(report.outcome.code)
+
+
+def _given(options: Mapping[str, Texts]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(values) for name, values in options.items() if values}
+
+
+def _surroundings(inputs: Inputs) -> Iterator[Facts]:
+    """What this machine says, where nothing says that the target is another one."""
+    if "--gpus" not in inputs.given:
+        yield Facts(gpus=driver_gpus(pynvml))
+    if not any(name in inputs.given for name in _OTHERS):
+        yield Facts(versions=tuple(installed_versions()))
+
+
+def _accepted(path: Path | None, rules: PreflightRules) -> tuple[Acceptance, ...]:
+    if path is None:
+        return ()
+    text = read_text(path, "--accept")
+    if isinstance(text, Unread):
+        raise EnginewatchError(text.what, where=f"--accept {path}")
+    return read_accepted(text, str(path), rules.codes)

@@ -1,0 +1,93 @@
+"""From the options of a command to facts: files are opened here, and readers called.
+
+`READERS` has a function for each option that names something to read. It gets one value
+of the option and gives the facts in it. A path that isn't there is wrong use; what is
+wrong inside a file is an `Unread`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import Final
+
+from enginewatch.preflight.errors import PreflightError
+from enginewatch.preflight.facts import Facts
+from enginewatch.preflight.readers.gpus import declared_gpus
+from enginewatch.preflight.readers.unread import Unread
+from enginewatch.preflight.readers.versions import declared_version, read_freeze
+
+MOST_TEXT: Final = 16 * 2**20
+"""Bytes of a text file (a script, a manifest, a freeze) that are read; none is this long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """`given` are the values of each option, in the order of the command line."""
+
+    given: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def shown(self) -> tuple[str, ...]:
+        """As they were given, for the report."""
+        return tuple(f"{name} {value}" for name, values in self.given.items() for value in values)
+
+
+def read_text(path: Path, option: str) -> str | Unread:
+    """The text of a file that people write. Raises PreflightError where there is none."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MOST_TEXT + 1)
+    except OSError as failure:
+        raise PreflightError(
+            f"can't be read: {failure.strerror}", where=f"{option} {path}"
+        ) from None
+    if len(raw) > MOST_TEXT:
+        return Unread(str(path), f"longer than {MOST_TEXT >> 20} MiB, which no such file is")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as failure:
+        return Unread(str(path), f"not UTF-8 at byte {failure.start}")
+
+
+def folder(value: str, option: str) -> Path:
+    """A directory that is there. Raises PreflightError."""
+    path = Path(value).expanduser()
+    if not path.is_dir():
+        what = "is not a directory" if path.exists() else "does not exist"
+        raise PreflightError(f"{path} {what}", where=option)
+    return path
+
+
+def _gpus(value: str) -> Facts:
+    return Facts(gpus=(declared_gpus(value),))
+
+
+def _runtime(value: str) -> Facts:
+    return Facts(versions=(declared_version(value),))
+
+
+def _freeze(value: str) -> Facts:
+    text = read_text(Path(value), "--freeze")
+    if isinstance(text, Unread):
+        return Facts(unread=(text._replace(check="versions"),))
+    found = tuple(read_freeze(text, value))
+    if not found:
+        what = "no line says a distribution and its version, as pip freeze writes them"
+        return Facts(unread=(Unread(value, what, "versions"),))
+    return Facts(versions=found)
+
+
+READERS: Final[Mapping[str, Callable[[str], Facts]]] = {
+    "--gpus": _gpus,
+    "--runtime": _runtime,
+    "--freeze": _freeze,
+}
+
+
+def gather(inputs: Inputs, more: Iterable[Facts] = ()) -> Facts:
+    """Everything that the inputs say, and `more`. Raises PreflightError for wrong use."""
+    found = (READERS[name](value) for name, values in inputs.given.items() for value in values)
+    return reduce(add, (*found, *more), Facts())

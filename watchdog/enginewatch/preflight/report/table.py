@@ -1,0 +1,105 @@
+"""The report that a release engineer reads: what is wrong, then what is known and what is not."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from enginewatch.preflight.finding import Finding
+from enginewatch.preflight.judge import Rule
+from enginewatch.preflight.outcome import Report
+from enginewatch.preflight.report.words import (
+    amount,
+    conclusion,
+    one_line,
+    place,
+    sentence,
+    standing,
+)
+from enginewatch.preflight.sheet import Sheet
+
+WIDTH: Final = 100
+_STANDING: Final = 9
+"""The longest word of `standing` that leads a finding, and a blank."""
+_SHOWN: Final = 4
+"""Places of evidence that a finding shows."""
+
+
+def render(report: Report) -> str:
+    """Plain text. Every finding with its place, its next step and its source."""
+    parts = [
+        *(list(_finding(finding)) for finding in report.findings),
+        *(list(_sheet(sheet)) for sheet in report.sheets),
+        list(_rules("Passed", report.passed)),
+        list(_not_judged(report.silent)),
+        [f"Required and not determined: {check}: {why}" for check, why in report.missing],
+        [f"Preflight {conclusion(report)} (exit {report.outcome.code})"],
+    ]
+    return "\n\n".join("\n".join(lines) for lines in parts if lines)
+
+
+def _finding(finding: Finding) -> Iterator[str]:
+    word = standing(finding)
+    shown = word.upper() if finding.fails else word
+    lead = f"{shown.ljust(_STANDING)} {finding.code}  "
+    indent = " " * (_STANDING + 1)
+    yield from _wrapped(sentence(finding.summary), lead, indent)
+    sure = "" if finding.confidence == "definite" else f", {finding.confidence}"
+    yield f"{indent}{finding.verdict}{sure}"
+    for each in finding.evidence[:_SHOWN]:
+        yield f"{indent}at {place(each)}: {one_line(each.text, WIDTH)}"
+    if finding.accepted:
+        yield from _wrapped(f"accepted {finding.note}: {finding.accepted}", indent, indent)
+        return
+    if finding.note:
+        yield from _wrapped(finding.note, indent, indent)
+    yield from _wrapped(sentence(finding.advice), f"{indent}next: ", f"{indent}      ")
+    if finding.source:
+        yield from _wrapped(finding.source, f"{indent}source: ", f"{indent}        ")
+
+
+def _sheet(sheet: Sheet) -> Iterator[str]:
+    yield sheet.title
+    lines = [*((each.what, each.amount, each.note) for each in sheet.lines)]
+    lines.append(("sum", sheet.total, ""))
+    if sheet.limit is not None:
+        lines.append((sheet.limit.what, sheet.limit.amount, sheet.limit.note))
+    width = max(len(what) for what, _, _ in lines)
+    sizes = [amount(size) for _, size, _ in lines]
+    wide = max(map(len, sizes))
+    for (what, _, note), size in zip(lines, sizes, strict=True):
+        yield f"  {what.ljust(width)}  {size.rjust(wide)}  {note}".rstrip()
+    for remark in sheet.remarks:
+        yield from _wrapped(sentence(remark), "  ", "  ")
+
+
+def _rules(title: str, rules: Iterable[Rule]) -> Iterator[str]:
+    found = sorted(rules, key=lambda rule: rule.code)
+    if found:
+        yield f"{title}:"
+    for rule in found:
+        yield f"  {rule.code}  {rule.title}"
+
+
+def _not_judged(rules: Iterable[Rule]) -> Iterator[str]:
+    """By check, so that it is short: most runs give only a part of all inputs."""
+    by_check: dict[str, list[str]] = {}
+    for rule in sorted(rules, key=lambda rule: rule.code):
+        by_check.setdefault(rule.check, []).append(rule.code)
+    if by_check:
+        yield "Not judged, for want of something to judge by:"
+    for check, codes in sorted(by_check.items()):
+        yield from _wrapped(f"{check}: {', '.join(codes)}", "  ", "    ")
+
+
+def _wrapped(text: str, lead: str, indent: str) -> list[str]:
+    line = "".join(char if char.isprintable() else " " for char in text)
+    return textwrap.wrap(
+        line,
+        WIDTH,
+        initial_indent=lead,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
