@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from enginewatch.canary.evaluation import Evaluation
 from enginewatch.preflight.readers.gpus import Gpus
 from enginewatch.preflight.readers.unread import Unread
 from enginewatch.preflight.readers.versions import Version
@@ -30,6 +31,10 @@ class Facts:
     """The target's, one record for each model; of this machine unless declared."""
     versions: tuple[Version, ...] = ()
     """Of the runtime that will serve, from declarations first: the first of a name counts."""
+    evaluations: tuple[Evaluation, ...] = ()
+    """Of what is to be rolled out."""
+    baselines: tuple[Evaluation, ...] = ()
+    """Of the unquantized model."""
     unread: tuple[Unread, ...] = ()
     """Inputs, or parts of them, that could not be read. Never a reason to pass."""
 

@@ -14,6 +14,9 @@ from operator import add
 from pathlib import Path
 from typing import Final
 
+from enginewatch.canary.errors import CanaryError
+from enginewatch.canary.evaluation import Evaluation
+from enginewatch.canary.lmeval import read_evaluation
 from enginewatch.preflight.errors import PreflightError
 from enginewatch.preflight.facts import Facts
 from enginewatch.preflight.readers.gpus import declared_gpus
@@ -80,10 +83,32 @@ def _freeze(value: str) -> Facts:
     return Facts(versions=found)
 
 
+def _evaluation(value: str, option: str) -> Evaluation | Unread:
+    path = Path(value).expanduser()
+    if not path.exists():
+        raise PreflightError(f"{path} does not exist", where=option)
+    try:
+        return read_evaluation(path)
+    except CanaryError as failure:
+        return Unread(failure.where or value, failure.what, "quality")
+
+
+def _evals(value: str) -> Facts:
+    found = _evaluation(value, "--evals")
+    return Facts(unread=(found,)) if isinstance(found, Unread) else Facts(evaluations=(found,))
+
+
+def _baseline_evals(value: str) -> Facts:
+    found = _evaluation(value, "--baseline-evals")
+    return Facts(unread=(found,)) if isinstance(found, Unread) else Facts(baselines=(found,))
+
+
 READERS: Final[Mapping[str, Callable[[str], Facts]]] = {
     "--gpus": _gpus,
     "--runtime": _runtime,
     "--freeze": _freeze,
+    "--evals": _evals,
+    "--baseline-evals": _baseline_evals,
 }
 
 

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from enginewatch.evidence.fields import Value
 from enginewatch.preflight.finding import Finding
 from enginewatch.preflight.judge import Rule
 from enginewatch.preflight.outcome import Report
@@ -49,6 +50,11 @@ def _finding(finding: Finding) -> Iterator[str]:
     yield f"{indent}{finding.verdict}{sure}"
     for each in finding.evidence[:_SHOWN]:
         yield f"{indent}at {place(each)}: {one_line(each.text, WIDTH)}"
+    told = [
+        f"{name} {_value(value)}" for name, value in finding.fields.items() if value is not None
+    ]
+    if told:
+        yield from _wrapped(", ".join(told), indent, indent)
     if finding.accepted:
         yield from _wrapped(f"accepted {finding.note}: {finding.accepted}", indent, indent)
         return
@@ -57,6 +63,12 @@ def _finding(finding: Finding) -> Iterator[str]:
     yield from _wrapped(sentence(finding.advice), f"{indent}next: ", f"{indent}      ")
     if finding.source:
         yield from _wrapped(finding.source, f"{indent}source: ", f"{indent}        ")
+
+
+def _value(value: Value) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else one_line(str(value))
 
 
 def _sheet(sheet: Sheet) -> Iterator[str]:

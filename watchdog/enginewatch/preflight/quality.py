@@ -1,0 +1,101 @@
+"""Evaluation results as samples: how much worse than the baseline, and how sure that is.
+
+What counts as too much is in `rules/preflight/quality.yml`. Statistics and readers are the
+canary's: tasks are compared one by one where both sides have them, averages otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import Final
+
+from enginewatch.canary.evaluation import Comparison, Evaluation, compare
+from enginewatch.evidence.verdict import Evidence
+from enginewatch.preflight.facts import Facts
+from enginewatch.preflight.observe import Observed, observed
+
+CONFIDENCES: Final = (0.95, 0.99)
+"""Of the intervals that rules can choose from, by their label `confidence`."""
+_PREFIX: Final = "enginewatch_preflight_evaluation_"
+
+
+def samples(facts: Facts) -> Iterator[Observed]:
+    """`enginewatch_preflight_evaluation_…`, by family of tasks: `drop` of the pass rate (0.05 is
+    five points, positive is worse), `drop_low` and `drop_high` (the ends of its interval),
+    `p_worse`, `pass_rate` of a side, `tasks`; `info` says which sides were given."""
+    for side, given in (("candidate", facts.evaluations), ("baseline", facts.baselines)):
+        for each in given:
+            yield observed(f"{_PREFIX}info", 1, _about(each, side), side=side)
+    if not (facts.evaluations and facts.baselines):
+        return
+    baseline, candidate = _whole(facts.baselines), _whole(facts.evaluations)
+    same = {each.source for each in facts.evaluations} & {each.source for each in facts.baselines}
+    for source in sorted(same):
+        yield observed(f"{_PREFIX}is_its_own_baseline", 1, Evidence(source, 0, "given twice"))
+    comparisons = compare(baseline, candidate)
+    yield observed(f"{_PREFIX}compared_families", len(comparisons))
+    for comparison in comparisons:
+        yield from _compared(comparison, candidate.source)
+
+
+def _whole(parts: Sequence[Evaluation]) -> Evaluation:
+    """All evaluations of one side together; of a family that two have, the later counts."""
+    return reduce(
+        lambda one, more: Evaluation(
+            f"{one.source}, {more.source}",
+            {**one.rates, **more.rates},
+            (*(o for o in one.outcomes if o.family not in more.rates), *more.outcomes),
+        ),
+        parts,
+    )
+
+
+def _about(evaluation: Evaluation, side: str) -> Evidence:
+    told = ", ".join(f"{name} {value}" for name, value in sorted(evaluation.about.items()))
+    rates = ", ".join(
+        f"{family} {rate.rate:.4g} of {rate.tasks}"
+        for family, rate in sorted(evaluation.rates.items())
+    )
+    return Evidence(evaluation.source, 0, f"{side}: {rates}{'; ' if told else ''}{told}")
+
+
+def _compared(comparison: Comparison, source: str) -> Iterator[Observed]:
+    found = comparison.difference
+    labels = {
+        "family": comparison.family,
+        "pairing": "paired" if comparison.paired is not None else "averages",
+    }
+    evidence = Evidence(source, 0, _told(comparison))
+
+    def sample(name: str, value: float, **more: str) -> Observed:
+        return observed(f"{_PREFIX}{name}", value, evidence, **labels, **more)
+
+    yield sample("drop", found.drop)
+    yield sample("p_worse", found.p_worse())
+    for confidence in CONFIDENCES:
+        interval = found.interval(confidence)
+        yield sample("drop_low", interval.low, confidence=f"{confidence:g}")
+        yield sample("drop_high", interval.high, confidence=f"{confidence:g}")
+    paired = comparison.paired
+    tasks = paired.tasks if paired else min(comparison.baseline.tasks, comparison.candidate.tasks)
+    yield sample("tasks", tasks)
+    yield sample("pass_rate", comparison.baseline.rate, side="baseline")
+    yield sample("pass_rate", comparison.candidate.rate, side="candidate")
+
+
+def _told(comparison: Comparison) -> str:
+    before, after = comparison.baseline, comparison.candidate
+    low, high = comparison.difference.interval(CONFIDENCES[0])
+    text = (
+        f"{comparison.family}: {before.rate:.2%} of {before.tasks} before,"
+        f" {after.rate:.2%} of {after.tasks} now; change {-high:+.2%} to {-low:+.2%}"
+        f" ({CONFIDENCES[0]:.0%} interval)"
+    )
+    paired = comparison.paired
+    if paired is None:
+        return f"{text}, averages only"
+    return (
+        f"{text}; {paired.lost} tasks lost and {paired.gained} gained,"
+        f" p {comparison.difference.p_worse():.2g}"
+    )
