@@ -77,14 +77,14 @@ def shape_of(weights: Weights) -> Shape:
 
 
 def _norm(x: Array, gain: Array) -> Array:
-    scale = np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + np.float32(NORM_EPSILON))
+    scale: Array = np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + np.float32(NORM_EPSILON))
     return x / scale * gain
 
 
 def _rotate(x: Array, cosine: Array, sine: Array) -> Array:
     """Rotary positions over (batch, heads, time, head size), halves paired as in Llama."""
     half = x.shape[-1] // 2
-    turned = np.concatenate([-x[..., half:], x[..., :half]], axis=-1)
+    turned: Array = np.concatenate([-x[..., half:], x[..., :half]], axis=-1)
     return x * cosine + turned * sine
 
 
@@ -92,7 +92,8 @@ def angles(length: int) -> tuple[Array, Array]:
     """Cosines and sines of the rotary positions, (time, head size) each."""
     frequency = ROPE_THETA ** (-np.arange(0, HEAD_SIZE, 2) / HEAD_SIZE)
     turns = np.arange(length)[:, None] * np.tile(frequency, 2)
-    return np.cos(turns).astype(np.float32), np.sin(turns).astype(np.float32)
+    cosine, sine = np.cos(turns), np.sin(turns)
+    return cosine.astype(np.float32), sine.astype(np.float32)
 
 
 def _softmax(x: Array) -> Array:
