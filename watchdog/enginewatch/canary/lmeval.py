@@ -11,7 +11,6 @@ wanted. One row a family: `family,rate,tasks`. Other columns are ignored.
 from __future__ import annotations
 
 import csv
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,6 +19,7 @@ from typing import Any, Final
 
 from enginewatch.canary.errors import CanaryError
 from enginewatch.canary.evaluation import Evaluation, Outcome, rates_of
+from enginewatch.canary.files import json_value, lines, text_of
 from enginewatch.canary.paired import Rate
 
 METRICS: Final = (
@@ -37,8 +37,6 @@ _FILTERS: Final = ("strict-match", "create_test", "none", "flexible-extract")
 _SAMPLES: Final = re.compile(
     r"samples_(?P<task>.+?)(?:_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+))?\.jsonl"
 )
-_LONGEST_LINE: Final = 16 * 1024 * 1024
-_LARGEST: Final = 256 * 1024 * 1024
 _SHOWN: Final = 2_000
 """Characters that are kept of an answer, to be shown."""
 
@@ -91,7 +89,7 @@ def _task_of(path: Path) -> str:
 
 
 def _results(path: Path, samples: Iterable[Path]) -> Evaluation:
-    found = _json(_text(path), str(path))
+    found = json_value(text_of(path), str(path))
     if not isinstance(found, Mapping) or not isinstance(found.get("results"), Mapping):
         hint = "lm_eval --output_path writes a JSON object with the key `results`"
         raise CanaryError("not results of an evaluation", where=str(path), hint=hint)
@@ -134,7 +132,7 @@ def _tasks_from_error(rate: float, error: Any) -> int | None:
 def _count(counts: Any, task: str) -> int | None:
     found = counts.get(task) if isinstance(counts, Mapping) else None
     value = found.get("effective", found.get("original")) if isinstance(found, Mapping) else found
-    return value if _is_number(value) and isinstance(value, int) and value > 0 else None
+    return int(value) if isinstance(value, int) and value > 0 else None
 
 
 def _about(found: Mapping[str, Any]) -> dict[str, str]:
@@ -155,9 +153,8 @@ def _samples(path: Path) -> Iterator[Outcome]:
     """The answers in a file of samples, each under one filter and one metric."""
     task = _task_of(path)
     chosen: dict[str, tuple[int, Outcome]] = {}
-    for number, line in enumerate(_lines(path), 1):
-        where = f"{path}:{number}"
-        row = _json(line, where)
+    for where, line in lines(path):
+        row = json_value(line, where)
         if not isinstance(row, Mapping) or "doc_id" not in row:
             raise CanaryError("not a sample", where=where, hint="an object with `doc_id`")
         rank = _rank(str(row.get("filter", "none")))
@@ -192,7 +189,7 @@ def _rank(name: str) -> int:
 
 
 def _table(path: Path) -> Evaluation:
-    reader = csv.DictReader(_lines(path))
+    reader = csv.DictReader(line for _, line in lines(path))
     columns = set(reader.fieldnames or ())
     if {"family", "task", "score"} <= columns:
         outcomes = tuple(_row(row, f"{path}:{reader.line_num}") for row in _rows(reader, path))
@@ -244,38 +241,3 @@ def _number(row: Mapping[str, str], column: str, where: str) -> float:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > _LARGEST:
-            raise CanaryError(f"over {_LARGEST >> 20} MiB", where=str(path))
-        return path.read_text(encoding="utf-8")
-    except OSError as failure:
-        raise CanaryError(f"can't be read: {failure.strerror}", where=str(path)) from None
-    except UnicodeDecodeError:
-        raise CanaryError("not UTF-8", where=str(path)) from None
-
-
-def _lines(path: Path) -> Iterator[str]:
-    """The lines of a file that may be larger than memory."""
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            while line := file.readline(_LONGEST_LINE):
-                if len(line) >= _LONGEST_LINE:
-                    raise CanaryError(f"a line of over {_LONGEST_LINE} characters", where=str(path))
-                if line.strip():
-                    yield line
-    except OSError as failure:
-        raise CanaryError(f"can't be read: {failure.strerror}", where=str(path)) from None
-    except UnicodeDecodeError:
-        raise CanaryError("not UTF-8", where=str(path)) from None
-
-
-def _json(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as failure:
-        raise CanaryError(f"not JSON: {failure}", where=where) from None
-    except RecursionError:
-        raise CanaryError("not JSON: nested too deeply", where=where) from None
