@@ -16,7 +16,7 @@ import numpy as np
 from enginewatch.alerting.coverage import Blind, Coverage, CoverageState
 from enginewatch.alerting.events import AlertChange, GroupResult
 from enginewatch.alerting.exports import Exports, Roll
-from enginewatch.alerting.inputs import InputWatch
+from enginewatch.alerting.inputs import InputWatch, key_of
 from enginewatch.alerting.manager import RuleManager
 from enginewatch.alerting.rules import RecordingRule, RuleFile
 from enginewatch.alerting.snapshot import Snapshot
@@ -152,6 +152,10 @@ class Judge:
     def blind(self) -> tuple[Blind, ...]:
         """What could not be seen at the last evaluation."""
         return tuple(self._covered.all_blind())
+
+    def runtime_of(self, target: Target) -> str:
+        """The engine that a target was recognised as at the last evaluation, or `""`."""
+        return self._covered.runtimes.get(key_of(target.labels), "")
 
     def write(self, key: str, at: Millis, samples: Iterable[Sample]) -> None:
         """One round of a source that is no scrape, such as the daemon's own metrics."""

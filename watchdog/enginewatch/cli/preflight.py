@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -11,6 +12,8 @@ from typing import Annotated, Final
 import pynvml
 import typer
 
+from enginewatch.collect.endpoint import look
+from enginewatch.config import config_for_urls
 from enginewatch.errors import EnginewatchError
 from enginewatch.preflight.accept import Acceptance, read_accepted
 from enginewatch.preflight.facts import Facts
@@ -22,6 +25,7 @@ from enginewatch.preflight.readers.unread import Unread
 from enginewatch.preflight.readers.versions import installed_versions
 from enginewatch.preflight.report import FORMATS
 from enginewatch.preflight.run import preflight as judge
+from enginewatch.wiring import read_rules
 
 _OTHERS: Final = ("--gpus", "--freeze", "--runtime")
 """Options that say that the target is not this machine, or not this environment."""
@@ -116,7 +120,7 @@ def preflight(
     if not inputs.given:
         hint = "name files, flags or an endpoint; --example writes some to try"
         raise EnginewatchError("nothing to judge", where="preflight", hint=hint)
-    facts = gather(inputs, _surroundings(inputs))
+    facts = gather(inputs, (*_surroundings(inputs), *map(_endpoint, url or ())))
     report = judge(facts, rules, today, wanted=wanted, accepted=accepted, inputs=inputs.shown())
     typer.echo(FORMATS[form](report))
     if report.outcome.code:
@@ -133,6 +137,12 @@ def _surroundings(inputs: Inputs) -> Iterator[Facts]:
         yield Facts(gpus=driver_gpus(pynvml))
     if not any(name in inputs.given for name in _OTHERS):
         yield Facts(versions=tuple(installed_versions()))
+
+
+def _endpoint(url: str) -> Facts:
+    """A running endpoint, asked for one token and for its metrics. Raises ConfigError."""
+    config = config_for_urls([url])
+    return Facts(endpoints=(asyncio.run(look(config, url, read_rules(config))),))
 
 
 def _accepted(path: Path | None, rules: PreflightRules) -> tuple[Acceptance, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from enginewatch.preflight import fleet, quality, unread
+from enginewatch.preflight import fleet, live, quality, unread
 from enginewatch.preflight.facts import Facts
 from enginewatch.preflight.observe import Observed
 from enginewatch.preflight.sheet import Sheet
@@ -23,6 +23,7 @@ CHECKS: Final = (
     Check("inputs", unread.samples),
     Check("inputs", fleet.samples),
     Check("quality", quality.samples),
+    Check("live", live.samples),
 )
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from enginewatch.canary.evaluation import Evaluation
+from enginewatch.preflight.readers.endpoint import Endpoint
 from enginewatch.preflight.readers.gpus import Gpus
 from enginewatch.preflight.readers.unread import Unread
 from enginewatch.preflight.readers.versions import Version
@@ -35,6 +36,8 @@ class Facts:
     """Of what is to be rolled out."""
     baselines: tuple[Evaluation, ...] = ()
     """Of the unquantized model."""
+    endpoints: tuple[Endpoint, ...] = ()
+    """Running ones, each looked at once."""
     unread: tuple[Unread, ...] = ()
     """Inputs, or parts of them, that could not be read. Never a reason to pass."""
 

@@ -112,7 +112,16 @@ READERS: Final[Mapping[str, Callable[[str], Facts]]] = {
 }
 
 
+ELSEWHERE: Final = frozenset({"--url"})
+"""Options whose facts come in by `more`: what takes a network is no reading of files."""
+
+
 def gather(inputs: Inputs, more: Iterable[Facts] = ()) -> Facts:
     """Everything that the inputs say, and `more`. Raises PreflightError for wrong use."""
-    found = (READERS[name](value) for name, values in inputs.given.items() for value in values)
+    found = (
+        READERS[name](value)
+        for name, values in inputs.given.items()
+        if name not in ELSEWHERE
+        for value in values
+    )
     return reduce(add, (*found, *more), Facts())
