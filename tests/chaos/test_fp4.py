@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
 from enginechaos.fp4 import (
     BLOCK,
     E2M1_VALUES,
@@ -17,9 +21,6 @@ from enginechaos.fp4 import (
     quantize,
     round_trip,
 )
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 # OCP Microscaling Formats v1.0, 5.3.3: sign, two exponent bits of bias 1, one mantissa bit.
 E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
