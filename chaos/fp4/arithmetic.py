@@ -48,7 +48,7 @@ def problems(family: str) -> Tokens:
     table[:, 8] = np.where(result < 0, VOCABULARY.index("-"), VOCABULARY.index("+"))
     table[:, 9:13] = _digits(np.abs(result), 4)
     table[:, 13] = END
-    return np.random.default_rng(_SPLIT_SEED).permutation(table)
+    return np.random.default_rng((_SPLIT_SEED, FAMILIES.index(family))).permutation(table)
 
 
 def training(family: str) -> Tokens:
