@@ -6,8 +6,8 @@ They differ in what they make of the nodes. Errors are of the reader's own kind.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterator
-from typing import Final
+from collections.abc import Callable, Collection, Iterator
+from typing import Final, TypeVar
 
 import yaml
 
@@ -15,6 +15,7 @@ from enginewatch.errors import EnginewatchError
 
 # libyaml's parser reads a pack some twenty times faster than the one in Python.
 _LOADER: Final[type] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Read = TypeVar("_Read")
 _NULL: Final = "tag:yaml.org,2002:null"
 _MERGE: Final = "tag:yaml.org,2002:merge"
 
@@ -24,8 +25,20 @@ def compose(text: str, file: str, error: type[EnginewatchError]) -> yaml.Node | 
 
     Raises `error`, with the place in `file`, when this is not YAML.
     """
+    return _reading(text, file, error, lambda: yaml.compose(text, _LOADER))
+
+
+def compose_all(text: str, file: str, error: type[EnginewatchError]) -> list[yaml.Node]:
+    """The root nodes of all documents in `text`, empty ones left out. Raises as `compose`."""
+    documents = _reading(text, file, error, lambda: list(yaml.compose_all(text, _LOADER)))
+    return [node for node in documents if not is_null(node)]
+
+
+def _reading(
+    text: str, file: str, error: type[EnginewatchError], read: Callable[[], _Read]
+) -> _Read:
     try:
-        return yaml.compose(text, _LOADER)
+        return read()
     except yaml.reader.ReaderError as failure:
         where = place(text, failure.position, file)
         raise error(f"not YAML: {failure.reason}", where=where) from None

@@ -1,0 +1,94 @@
+"""Shell text as people write it: what the engine is really given."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from enginewatch.preflight.readers.shell import ShellError, read_script
+
+
+def words(text: str, **environment: str) -> list[list[str]]:
+    script = read_script(text, "run.sh", environment)
+    return [[word.text for word in command.words] for command in script.commands]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("vllm serve m --port 1", [["vllm", "serve", "m", "--port", "1"]]),
+        ("vllm serve \\\n  m # why", [["vllm", "serve", "m"]]),
+        ("vllm serve \\\r\n  m\r\n", [["vllm", "serve", "m"]]),
+        ("""a '{"k": "v"}' "b c" d\\ e $'f\\n'""", [["a", '{"k": "v"}', "b c", "d e", "f\n"]]),
+        ('a {"k": "v"}', [["a", "{k:", "v}"]]),
+        ("X=1; a $X ${X} ${Y:-2} ${Y-3} ${X:+4} ${Y:+5}", [["a", "1", "1", "2", "3", "4"]]),
+        ('A="--x 1"; a $A "$A"', [["a", "--x", "1", "--x 1"]]),
+        ('A=(--x "1 2")\nA+=(y)\na "${A[@]}"', [["a", "--x", "1 2", "y"]]),
+        ("A=(--x # one\n  --y)\na ${A[@]}", [["a", "--x", "--y"]]),
+        ("a $HOME/x", [["a", "/root/x"]]),
+        ("if [ -f x ]; then a 1; else a 2; fi", [["a", "1"], ["a", "2"]]),
+        ("a > log 2>&1 & b | tee c", [["a"], ["b"], ["tee", "c"]]),
+        ("a 1 && b || c", [["a", "1"], ["b"], ["c"]]),
+        ("a $(nproc) `x`", [["a", "$(nproc)", "`x`"]]),
+        ("f() { a 1; }\nf", [["f"], ["a", "1"], ["f"]]),
+        ("", []),
+        ("# nothing\n\n", []),
+    ],
+)
+def test_words(text: str, expected: list[list[str]]) -> None:
+    assert words(text, HOME="/root") == expected
+
+
+def test_what_comes_from_outside_is_marked() -> None:
+    script = read_script('a "$1" $NOBODY $(date) ok', "run.sh")
+    assert [word.known for word in script.commands[0].words] == [True, False, False, False, True]
+
+
+def test_only_exported_variables_reach_the_program() -> None:
+    script = read_script("A=1\nexport B=2 C\nC=3\nD=4 a\nset -a\nE=5\nb", "run.sh")
+    assert {name: word.text for name, word in script.commands[0].env.items()} == {
+        "B": "2",
+        "D": "4",
+    }
+    assert set(script.commands[1].env) == {"B", "E"}
+
+
+def test_here_documents_are_files() -> None:
+    text = "N=4\ncat > a.yml <<EOF\ntp: $N\nEOF\ncat <<'EOF' | tee b.yml\nx: $N\nEOF\n"
+    script = read_script(text, "run.sh")
+    assert script.files["a.yml"].text == "tp: 4\n"
+    assert script.files["a.yml"].line == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("a --x 1 \\ \n  --y 2", "escaped blank"),
+        ("a --x 1 \\\n  # --y 2\n  --z 3", "option as command"),
+    ],
+)
+def test_a_broken_continuation_is_told(text: str, kind: str) -> None:
+    assert kind in {trap.kind for trap in read_script(text, "run.sh").traps}
+
+
+@pytest.mark.parametrize("text", ["a 'b", 'a "b', "a $(b", "a `b", "cat <<EOF\nx", "a ${b"])
+def test_what_no_shell_would_run_is_refused_with_its_place(text: str) -> None:
+    with pytest.raises(ShellError) as raised:
+        read_script(text, "run.sh")
+    assert raised.value.where.startswith("run.sh:1")
+
+
+def test_variables_that_grow_without_end_are_refused() -> None:
+    text = "A=aaaaaaaaaa\n" + "A=$A$A$A$A\n" * 30 + "a $A"
+    with pytest.raises(ShellError):
+        read_script(text, "run.sh")
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.text(alphabet="ab= \n\t\\'\"$`{}()[]<>|&;#-:+@*1é", max_size=60))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    with suppress(ShellError):
+        read_script(text, "run.sh")

@@ -1,0 +1,343 @@
+"""Which commands a script runs, with which words and environment, as far as the script tells.
+
+Every command is told, whichever branch it stands in. Variables are expanded from
+the script's own assignments, `${X:-default}` and the environment that is given; what
+comes from outside (`$1`, `$(nproc)`, a variable that nobody sets) stays as written
+and is marked. Here-documents that are written to a file are kept: scripts make
+their configuration that way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from enginewatch.preflight.readers.shell_lexer import Part, ShellError, Token, tokens
+
+__all__ = ["Command", "Script", "ShellError", "Trap", "Word", "read_script"]
+
+_ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=", re.ASCII)
+_SEPARATORS: Final = frozenset({"\n", ";", "&", "|", "|&", "&&", "||", ";;", ";&", ";;&", "(", ")"})
+_REDIRECTIONS: Final = frozenset(
+    {"<", ">", ">>", "<&", ">&", "<>", ">|", "&>", "&>>", "<<<", "<<", "<<-"}
+)
+_KEYWORDS: Final = frozenset(
+    {"if", "then", "else", "elif", "fi", "while", "until", "do", "done", "!", "{", "}", "time"}
+)
+_HEADERS: Final = frozenset({"for", "case", "select", "function", "esac", "[[", "((", "["})
+_EXPORTS: Final = frozenset({"export", "declare", "typeset", "readonly", "local"})
+_LONGEST: Final = 1 << 20
+
+
+class Word(NamedTuple):
+    """A word of a command: what the program gets, and what stood there.
+
+    `known` is False where a part of it comes from outside the script.
+    """
+
+    text: str
+    raw: str
+    line: int
+    known: bool = True
+
+
+class Trap(NamedTuple):
+    """Something legal that is hardly ever meant."""
+
+    kind: str
+    text: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One simple command; `env` is what the script exports to it or sets before it."""
+
+    words: tuple[Word, ...]
+    env: Mapping[str, Word]
+    line: int
+
+    @property
+    def text(self) -> str:
+        return " ".join(word.raw for word in self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """`files` are here-documents by the path that they are written to."""
+
+    name: str
+    commands: tuple[Command, ...]
+    files: Mapping[str, Word]
+    traps: tuple[Trap, ...]
+
+
+def read_script(
+    text: str, name: str, environment: Mapping[str, str] | None = None, *, first_line: int = 1
+) -> Script:
+    """The commands of shell text; `name` is the file's, or of the flag that gave the text.
+
+    Lines count from `first_line`, for text that stands inside a file.
+
+    Raises ShellError where a quote, a bracket or a here-document is not closed.
+    """
+    if len(text) > _LONGEST:
+        raise ShellError("a script this long was not written by hand", where=name)
+    return _Reader(name, environment or {}).run(tokens(text, name, first_line))
+
+
+@dataclass(slots=True)
+class _Variable:
+    words: list[Word]
+    exported: bool = False
+
+
+@dataclass(slots=True)
+class _Reader:
+    name: str
+    environment: Mapping[str, str]
+    variables: dict[str, _Variable] = field(default_factory=dict)
+    commands: list[Command] = field(default_factory=list)
+    files: dict[str, Word] = field(default_factory=dict)
+    traps: list[Trap] = field(default_factory=list)
+    exports_all: bool = False
+    written: int = 0
+
+    def run(self, stream: list[Token]) -> Script:
+        start = 0
+        index = 0
+        while index < len(stream):
+            token = stream[index]
+            if token.parts is None and token.raw in _SEPARATORS:
+                if token.raw == "(" and token.joined and _is_array(stream, start, index):
+                    index = _array_end(stream, index)
+                    continue
+                self._simple(stream[start:index])
+                start = index + 1
+            index += 1
+        self._simple(stream[start:])
+        return Script(self.name, tuple(self.commands), dict(self.files), tuple(self.traps))
+
+    def _simple(self, found: list[Token]) -> None:
+        found = self._without_redirections(found)
+        while found and found[0].parts is not None and found[0].raw in _KEYWORDS:
+            found = found[1:]
+        if not found or (found[0].parts is not None and found[0].raw in _HEADERS):
+            return
+        for token in found:
+            self.traps += [Trap(trap, token.raw, token.line) for trap in token.traps]
+        assigned: list[tuple[str, _Variable]] = []
+        while found:
+            name, variable, used = self._assignment(found)
+            if not used:
+                break
+            assigned.append((name, variable))
+            found = found[used:]
+        if not found:
+            for name, variable in assigned:
+                self._set(name, variable)
+            return
+        words = [word for token in found for word in self._expand(token)]
+        if words and not self._builtin(words, found):
+            self._command(words, assigned)
+
+    def _builtin(self, words: list[Word], found: list[Token]) -> bool:
+        """Whether the shell itself does it: what changes variables is done here too."""
+        name = words[0].text
+        if name in _EXPORTS:
+            self._export(found)
+        elif name == "unset":
+            for word in words[1:]:
+                self.variables.pop(word.text, None)
+        elif name == "set":
+            marks = {word.text for word in words}
+            self.exports_all = self.exports_all or bool({"-a", "allexport"} & marks)
+        else:
+            return False
+        return True
+
+    def _command(self, words: list[Word], assigned: list[tuple[str, _Variable]]) -> None:
+        if words[0].raw.startswith("-"):
+            self.traps.append(Trap("option as command", words[0].raw, words[0].line))
+        env = {
+            name: _one(variable.words)
+            for name, variable in self.variables.items()
+            if variable.exported
+        }
+        env.update((name, _one(variable.words)) for name, variable in assigned)
+        self.commands.append(Command(tuple(words), env, words[0].line))
+
+    def _without_redirections(self, found: list[Token]) -> list[Token]:
+        kept: list[Token] = []
+        target = ""
+        body: Token | None = None
+        index = 0
+        while index < len(found):
+            token = found[index]
+            if token.parts is None and token.raw in _REDIRECTIONS:
+                if token.joined and kept and kept[-1].raw.isdigit():
+                    kept.pop()
+                aimed = found[index + 1] if index + 1 < len(found) else None
+                if aimed is not None and aimed.body is not None:
+                    body = aimed
+                elif aimed is not None and token.raw in {">", ">>", ">|"}:
+                    target = _one(list(self._expand(aimed))).text
+                index += 2
+                continue
+            kept.append(token)
+            index += 1
+        if body is not None:
+            if not target and len(kept) > 1 and kept[0].raw == "tee":
+                target = kept[-1].raw
+            self._here(target, body)
+        return kept
+
+    def _here(self, target: str, delimiter: Token) -> None:
+        if not target or delimiter.body is None:
+            return
+        plain = any(part.quoted for part in delimiter.parts or ())
+        text = delimiter.body if plain else self._substituted(delimiter.body)
+        self.files[target] = Word(text, delimiter.raw, delimiter.line + 1)
+
+    def _substituted(self, text: str) -> str:
+        """A here-document's own expansion: of variables that the script sets, nothing else."""
+
+        def value(found: re.Match[str]) -> str:
+            variable = self.variables.get(found[1] or found[2])
+            return _one(variable.words).text if variable else found[0]
+
+        return re.sub(r"\$(?:\{(\w+)\}|([A-Za-z_]\w*))", value, text)
+
+    def _assignment(self, found: list[Token]) -> tuple[str, _Variable, int]:
+        """The variable that the first tokens set, and how many they are; 0 for none."""
+        token = found[0]
+        match = _ASSIGNMENT.match(token.raw) if token.parts is not None else None
+        if match is None or token.parts is None:
+            return "", _Variable([]), 0
+        name, adds = match[1], bool(match[2])
+        used = 1
+        if len(found) > 1 and found[1].raw == "(" and token.raw == match[0]:
+            end = _array_end(found, 1)
+            words = [w for each in found[2 : end - 1] for w in self._expand(each)]
+            used = end
+        else:
+            value = replace(token, parts=_after(token.parts, len(match[0])))
+            words = [_one(list(self._expand(value, splits=False)), token)]
+        if adds and name in self.variables:
+            before = self.variables[name].words
+            joins = used == 1
+            words = [_joined([*before, *words])] if joins else [*before, *words]
+        return name, _Variable(words), used
+
+    def _set(self, name: str, variable: _Variable) -> None:
+        known = self.variables.get(name)
+        variable.exported = self.exports_all or (known is not None and known.exported)
+        self.variables[name] = variable
+
+    def _export(self, found: list[Token]) -> None:
+        exports = found[0].raw == "export" or any(token.raw == "-x" for token in found)
+        for index in range(1, len(found)):
+            name, variable, used = self._assignment(found[index:])
+            if used:
+                self._set(name, variable)
+            name = name or found[index].raw
+            if exports and name in self.variables:
+                self.variables[name].exported = True
+
+    def _expand(self, token: Token, *, splits: bool = True) -> Iterator[Word]:
+        """The words that a token becomes: none, one, or several where a variable is unquoted."""
+        words: list[Word] = []
+        text, known, exists = "", True, False
+        for part in token.parts or ():
+            values = self._values(part)
+            if part.kind == "text" or part.quoted or not splits:
+                pieces = values if _is_list(part) and splits else [_joined(values)]
+            else:
+                pieces = [v for value in values for v in _split(value)]
+            exists = exists or part.quoted or bool(pieces and any(p.text for p in pieces))
+            for index, piece in enumerate(pieces):
+                if index:
+                    words.append(Word(text, token.raw, token.line, known))
+                    text, known = "", True
+                text += piece.text
+                known = known and piece.known
+            self.written += sum(len(piece.text) for piece in pieces)
+            if self.written > _LONGEST:
+                raise ShellError("its variables expand to too much", where=self.name)
+        if exists or words:
+            words.append(Word(text, token.raw, token.line, known))
+        yield from words
+
+    def _values(self, part: Part) -> list[Word]:
+        if part.kind == "text":
+            return [Word(part.text, part.text, 0)]
+        if part.kind == "unknown":
+            return [Word(part.text, part.text, 0, False)]
+        raw = f"${{{part.text}{part.rest}}}" if part.rest else f"${part.text}"
+        given = self._given(part.text)
+        operator, word = part.rest.removeprefix(":")[:1], part.rest.removeprefix(":")[1:]
+        unset = given is None or (part.rest.startswith(":") and not _joined(given).text)
+        if operator == "+" and unset:
+            return []
+        if operator == "+" or (operator in {"-", "="} and unset):
+            return [self._default(word, raw)]
+        plain = part.rest in {"", "[@]", "[*]"} or operator in {"-", "=", "?"}
+        return given if given is not None and plain else [Word(raw, raw, 0, False)]
+
+    def _given(self, name: str) -> list[Word] | None:
+        if name in self.variables:
+            return self.variables[name].words
+        if name in self.environment:
+            return [Word(self.environment[name], name, 0)]
+        return None
+
+    def _default(self, text: str, raw: str) -> Word:
+        """The value of a default: quotes dropped, and plain variables in it expanded."""
+        if "$(" in text or "`" in text:
+            return Word(raw, raw, 0, False)
+        bare = text.strip("\"'")
+        filled = self._substituted(bare)
+        return Word(filled, raw, 0, "$" not in filled)
+
+
+def _is_list(part: Part) -> bool:
+    return part.kind == "variable" and (part.rest == "[@]" or part.text == "@")
+
+
+def _split(value: Word) -> list[Word]:
+    """An unquoted expansion, at its blanks; one that is not known stays whole."""
+    if not value.known:
+        return [value]
+    return [value._replace(text=piece) for piece in value.text.split()] or [value._replace(text="")]
+
+
+def _joined(values: list[Word]) -> Word:
+    if len(values) == 1:
+        return values[0]
+    text = " ".join(value.text for value in values)
+    return Word(text, text, 0, all(value.known for value in values))
+
+
+def _one(words: list[Word], token: Token | None = None) -> Word:
+    word = _joined(words)
+    return word._replace(raw=token.raw, line=token.line) if token else word
+
+
+def _after(parts: list[Part], length: int) -> list[Part]:
+    """The parts behind the first `length` characters, all of them unquoted literals."""
+    return parts[length:]
+
+
+def _is_array(stream: list[Token], start: int, index: int) -> bool:
+    before = stream[index - 1] if index > start else None
+    return before is not None and before.raw.endswith("=") and bool(_ASSIGNMENT.match(before.raw))
+
+
+def _array_end(stream: list[Token], start: int) -> int:
+    """The place behind the `)` of an array."""
+    for index in range(start, len(stream)):
+        if stream[index].parts is None and stream[index].raw == ")":
+            return index + 1
+    return len(stream)
