@@ -15,6 +15,7 @@ from enginewatch.preflight.report.words import (
     conclusion,
     one_line,
     place,
+    printable,
     sentence,
     standing,
 )
@@ -37,7 +38,7 @@ def render(report: Report) -> str:
         [f"Required and not determined: {check}: {why}" for check, why in report.missing],
         [f"Preflight {conclusion(report)} (exit {report.outcome.code})"],
     ]
-    return "\n\n".join("\n".join(lines) for lines in parts if lines)
+    return "\n\n".join("\n".join(map(printable, lines)) for lines in parts if lines)
 
 
 def _finding(finding: Finding) -> Iterator[str]:
@@ -106,9 +107,8 @@ def _not_judged(rules: Iterable[Rule]) -> Iterator[str]:
 
 
 def _wrapped(text: str, lead: str, indent: str) -> list[str]:
-    line = "".join(char if char.isprintable() else " " for char in text)
     return textwrap.wrap(
-        line,
+        text,
         WIDTH,
         initial_indent=lead,
         subsequent_indent=indent,

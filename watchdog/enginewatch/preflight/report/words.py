@@ -46,9 +46,14 @@ def described(finding: Finding) -> str:
     return "\n".join(lines)
 
 
+def printable(text: str) -> str:
+    """Without anything that a terminal would act on, and in one line."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
 def one_line(text: str, longest: int = 200) -> str:
-    """Without anything that a terminal would act on."""
-    line = "".join(char if char.isprintable() else " " for char in text)
+    """The beginning of a text, printable."""
+    line = printable(text)
     return line if len(line) <= longest else f"{line[:longest]}…"
 
 
