@@ -1,6 +1,6 @@
 """Write a model as a Hugging Face folder that vLLM and transformers load, damaged or not.
 
-    PYTHONPATH=chaos python -m chaos.fp4.export chaos/fp4/weights/96x4.safetensors \\
+    PYTHONPATH=chaos python -m chaos.fp4.export chaos/fp4/models/96x4.safetensors \\
       --format nvfp4 --out /tmp/96x4-nvfp4
 
 Weight-only formats become plain floats: an engine that multiplies with four-bit weights in higher

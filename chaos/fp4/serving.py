@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -99,8 +99,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait(_GOODBYE)
     except subprocess.TimeoutExpired:
         print("vLLM does not end by itself; killed", file=sys.stderr)
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()

@@ -1,6 +1,6 @@
 """What each four-bit format does to a model, measured in numpy: pass rates and log-probabilities.
 
-PYTHONPATH=chaos python -m chaos.fp4.table chaos/fp4/weights/*.safetensors
+PYTHONPATH=chaos python -m chaos.fp4.table chaos/fp4/models/*.safetensors
 """
 
 from __future__ import annotations

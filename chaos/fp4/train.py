@@ -1,6 +1,6 @@
 """Train the small models to exact arithmetic and write their weights.
 
-    PYTHONPATH=chaos python -m chaos.fp4.train --out chaos/fp4/weights
+    PYTHONPATH=chaos python -m chaos.fp4.train --out chaos/fp4/models
 
 Needs PyTorch (any build; a GPU takes about a minute a model, two CPU cores the better part of an
 hour) and numpy, nothing else. The weights are written as bfloat16.
