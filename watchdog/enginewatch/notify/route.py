@@ -15,7 +15,8 @@ from enginewatch.config import GROUP_BY_ALL, Config, ReceiverConfig, RouteConfig
 from enginewatch.model import Labels, Matcher, MatchOp, Millis, matches_all
 
 UNROUTED: Final = "none"
-"""The `severity` of alerts that are for machines: only routes that name them take them."""
+"""The `severity` of alerts that are for machines, as Watchdog's, which says that all works: only
+routes that name them take them."""
 
 NAMING: Final = frozenset({"alertname", "verdict", "severity"})
 
@@ -76,7 +77,7 @@ class Route:
     def match(self, labels: Labels) -> tuple[Route, ...]:
         """The nodes that take an alert of these labels, each to be told to its receiver."""
         found = self._match(labels)
-        if labels.get("severity") == UNROUTED:
+        if for_machines(labels):
             return tuple(route for route in found if route.names)
         return found
 
@@ -90,6 +91,11 @@ class Route:
             if taken and not child.goes_on:
                 break
         return tuple(found) or (self,)
+
+
+def for_machines(labels: Labels) -> bool:
+    """Whether an alert is no news to people."""
+    return labels.get("severity") == UNROUTED
 
 
 def route_tree(config: Config) -> Route:

@@ -14,6 +14,7 @@ from starlette.routing import Route
 from enginewatch import __version__
 from enginewatch.alerting.coverage import Blind
 from enginewatch.model import Alert, AlertState, Millis
+from enginewatch.notify.route import for_machines
 from enginewatch.units import format_duration
 
 HEADERS: Final = {
@@ -65,7 +66,11 @@ class Pages:
         return [Route("/", self.status)]
 
     async def status(self, _: Request) -> Response:
-        active = [a for a in self.alerts() if a.state is not AlertState.RESOLVED]
+        active = [
+            alert
+            for alert in self.alerts()
+            if alert.state is not AlertState.RESOLVED and not for_machines(alert.labels)
+        ]
         active.sort(key=lambda a: (a.state is not AlertState.FIRING, a.active_at))
         text = self.templates.get_template("status.html").render(
             alerts=active,
