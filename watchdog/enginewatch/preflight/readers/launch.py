@@ -24,7 +24,7 @@ from enginewatch.model import compile_re2
 from enginewatch.preflight.readers import launchers
 from enginewatch.preflight.readers.flags import Given, Json, Problem, flag_table
 from enginewatch.preflight.readers.launchers.base import Files, Read, Words
-from enginewatch.preflight.readers.shell import Script, Word
+from enginewatch.preflight.readers.shell import Command, Script, Word
 from enginewatch.preflight.readers.workload import Workload
 from enginewatch.preflight.readers.wrappers import Run, program, runs
 from enginewatch.rulepack import rules_path
@@ -241,3 +241,23 @@ def _of_module(module: str, rest: list[Word]) -> tuple[Launcher, list[Word]] | N
 def problems_of(launches: Iterable[Launch]) -> Iterator[Problem]:
     for launch in launches:
         yield from launch.problems
+
+
+def workload_launches(
+    workload: Workload, script: str, files: Files | None = None
+) -> tuple[Launch, ...]:
+    """What a container starts. Raises ShellError as `read_launches`."""
+    words = workload.words
+    direct = entry_point(workload.image) is not None and not workload.entrypoint
+    if direct:
+        words = (Word("", "", words[0].line if words else 0), *words)
+    elif not words:
+        return ()
+    command = Command(words, workload.env, words[0].line)
+    found: list[Launch] = []
+    direct_runs = [Run(words, workload.env, workload)] if direct else runs(command, script)
+    for run in direct_runs:
+        launch = launch_of(run._replace(container=workload), script, files or (lambda _: None))
+        if launch is not None:
+            found.append(launch)
+    return tuple(found)

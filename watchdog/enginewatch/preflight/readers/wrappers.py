@@ -48,7 +48,8 @@ _DOCKER: Final = frozenset({"docker", "podman", "nerdctl"})
 _DOCKER_SWITCHES: Final = frozenset(
     {"-d", "-i", "-t", "-it", "-ti", "-dit", "-itd", "-td", "-P", "-q", "--rm", "--detach",
      "--init", "--interactive", "--tty", "--privileged", "--read-only", "--no-healthcheck",
-     "--quiet", "--oom-kill-disable", "--publish-all", "--sig-proxy", "--disable-content-trust", "--replace"}
+     "--quiet", "--oom-kill-disable", "--publish-all", "--sig-proxy",
+     "--disable-content-trust", "--replace"}
 )  # fmt: skip
 
 

@@ -1,0 +1,186 @@
+"""Containers out of compose files and Kubernetes manifests."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from enginewatch.preflight.readers.launch import Launch, workload_launches
+from enginewatch.preflight.readers.manifest import quantity, read_manifest
+from enginewatch.preflight.readers.shell import ShellError
+from enginewatch.preflight.readers.yamldata import YamlDataError
+
+DEPLOYMENT = """
+apiVersion: v1
+kind: Service
+metadata: {name: chat}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: chat}
+spec:
+  replicas: 2
+  template:
+    spec:
+      terminationGracePeriodSeconds: 120
+      volumes:
+        - {name: shm, emptyDir: {medium: Memory, sizeLimit: 16Gi}}
+      containers:
+        - name: vllm
+          image: vllm/vllm-openai:v0.11.0
+          args: ["--model", "m", "--tensor-parallel-size", "$(TP)"]
+          env:
+            - {name: TP, value: "4"}
+            - {name: HF_TOKEN, valueFrom: {secretKeyRef: {name: hf, key: token}}}
+          resources: {limits: {nvidia.com/gpu: "4"}}
+          volumeMounts: [{name: shm, mountPath: /dev/shm}]
+          livenessProbe:
+            httpGet: {path: /health, port: 8000}
+            periodSeconds: 5
+            failureThreshold: 6
+            initialDelaySeconds: 60
+          startupProbe: {httpGet: {path: /health, port: 8000}, failureThreshold: 30}
+"""
+
+SCRIPTED = """
+kind: Pod
+metadata: {name: a}
+spec:
+  hostIPC: true
+  containers:
+    - name: engine
+      image: nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3
+      command: ["/bin/sh", "-c"]
+      args:
+        - |
+          export VLLM_X=1
+          exec trtllm-serve m --tp_size 8
+      resources: {requests: {nvidia.com/gpu: 8}}
+"""
+
+COMPOSE = """
+x-base: &base
+  image: vllm/vllm-openai:${TAG:-latest}
+  shm_size: 8gb
+services:
+  chat:
+    <<: *base
+    command: --model m --max-num-seqs 64
+    environment: [VLLM_LOGGING_LEVEL=DEBUG, HF_TOKEN]
+    deploy:
+      resources:
+        reservations:
+          devices: [{driver: nvidia, count: 2, capabilities: [gpu]}]
+    healthcheck: {test: [CMD, curl, -f, "http://localhost:8000/health"], interval: 1m, retries: 5}
+  other:
+    image: redis
+    ipc: host
+"""
+
+
+def launch(text: str) -> Launch:
+    found = [
+        each for one in read_manifest(text, "m.yml") for each in workload_launches(one, "m.yml")
+    ]
+    assert len(found) == 1
+    return found[0]
+
+
+def test_kubernetes() -> None:
+    [workload] = read_manifest(DEPLOYMENT, "m.yml")
+    assert (workload.name, workload.kind, workload.replicas) == ("chat/vllm", "Deployment", 2)
+    assert (workload.gpus, workload.gpu_resource) == (4, "nvidia.com/gpu")
+    assert (workload.shm_bytes, workload.grace_s) == (16 << 30, 120)
+    startup, liveness = workload.probes
+    assert (startup.kind, startup.patience_s) == ("startup", 300)
+    assert (liveness.asks, liveness.patience_s, liveness.timeout_s) == ("/health", 90, 1)
+    assert workload.notes == ("the value of HF_TOKEN",)
+
+
+def test_arguments_go_to_the_images_entry_point() -> None:
+    found = launch(DEPLOYMENT)
+    assert (found.runtime, found.number("tensor_parallel")) == ("vllm", 4)
+    assert found.where.startswith("m.yml:")
+    assert found.env["HF_TOKEN"].value is None
+
+
+def test_a_shell_inside_a_pod() -> None:
+    found = launch(SCRIPTED)
+    assert (found.runtime, found.number("tensor_parallel")) == ("trtllm", 8)
+    assert found.env["VLLM_X"].value == "1"
+    assert found.container is not None
+    assert found.container.shares_ipc
+
+
+def test_compose() -> None:
+    chat, other = read_manifest(COMPOSE, "c.yml")
+    assert (chat.image, chat.shm_bytes, chat.gpus) == ("vllm/vllm-openai:latest", 8 << 30, 2)
+    assert [each.patience_s for each in chat.probes] == [300]
+    assert (other.shares_ipc, other.probes) == (True, ())
+    assert launch(COMPOSE).number("max_num_seqs") == 64
+
+
+def test_leader_and_workers_are_two() -> None:
+    template = "{spec: {containers: [{name: %s, image: x}]}}"
+    text = (
+        "kind: LeaderWorkerSet\nmetadata: {name: big}\nspec:\n  leaderWorkerTemplate:\n"
+        f"    leaderTemplate: {template % 'l'}\n    workerTemplate: {template % 'w'}\n"
+    )
+    assert [each.name for each in read_manifest(text, "m.yml")] == ["big/l", "big/w"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kind: !!python/object/apply:os.system [ls]",
+        "a: [1, 2",
+        "a: !Ref x",
+        "\n".join(
+            ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+            + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+        ),
+    ],
+)
+def test_hostile_yaml_is_refused_with_its_place(text: str) -> None:
+    with pytest.raises(YamlDataError) as raised:
+        read_manifest(text, "m.yml")
+    assert raised.value.where.startswith("m.yml")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("16Gi", 16 << 30), ("500m", 0), ("1G", 10**9), ("8", 8), ("1.5Ki", 1536), ("x", None)],
+)
+def test_quantities(text: str, expected: int | None) -> None:
+    assert quantity(text) == expected
+
+
+_VALUE = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 99) | st.sampled_from(["x", "vllm serve m", "$(A"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["kind", "spec", "template", "containers", "env", "args", "command", "services",
+                 "image", "environment", "resources", "limits", "livenessProbe", "volumes", "deploy"]
+            ),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=20,
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=200)
+@given(_VALUE, st.sampled_from(["Pod", "Deployment", "LeaderWorkerSet", "List", ""]))
+def test_any_document_is_read(value: object, kind: str) -> None:
+    import json
+
+    document = {**value, "kind": kind} if isinstance(value, dict) and kind else value
+    with suppress(ShellError):
+        for workload in read_manifest(json.dumps(document), "m.yml"):
+            workload_launches(workload, "m.yml")
