@@ -6,6 +6,7 @@ between a damaged file and a wrong answer.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -75,18 +76,19 @@ class Architecture:
     multiprocessors: tuple[int, int]
     buses: frozenset[int]
     l2: tuple[float, float]
-    """Bytes."""
+    memory: tuple[float, float]
+    """Bytes, as `l2` is."""
     integrated: bool
 
     def admits(self, device: Device) -> bool:
         """Whether a device of this capability could have been recorded so."""
         low, high = self.multiprocessors
-        least, most = self.l2
         return (
             device.capability == self.capability
             and low <= device.multiprocessors <= high
             and device.bus in self.buses
-            and least <= device.l2 <= most
+            and self.l2[0] <= device.l2 <= self.l2[1]
+            and (device.memory is None or self.memory[0] <= device.memory <= self.memory[1])
             and device.shared_per_multiprocessor in (None, self.shared_per_multiprocessor)
             and device.integrated in (None, self.integrated)
         )
@@ -170,6 +172,10 @@ def _architecture(row: Mapping[str, Any]) -> Architecture:
         multiprocessors=(row["sm_min"], row["sm_max"]),
         buses=frozenset(map(int, row["buses"].split())),
         l2=(row["l2_min"] * _MEBI, row["l2_max"] * _MEBI),
+        memory=(
+            row.get("memory_min", 0) * _GIBI,
+            row.get("memory_max", math.inf) * _GIBI,
+        ),
         integrated=row["integrated"],
     )
 
