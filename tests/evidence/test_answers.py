@@ -4,14 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from enginewatch.evidence.answers import (
-    Answer,
-    answers_of,
-    distinct_words,
-    longest_run,
-    measured,
-    scripts,
-)
+from enginewatch.canary.shape import distinct_words, longest_run, scripts
+from enginewatch.evidence.answers import Answer, answers_of, measured
 
 
 def test_answers_of_openai_and_sglang_shapes() -> None:

@@ -126,7 +126,7 @@ def _tasks_from_error(rate: float, error: Any) -> int | None:
     """How many tasks a standard error of a pass rate was computed from."""
     if not _is_number(error) or error <= 0 or not 0 < rate < 1:
         return None
-    return max(1, round(rate * (1 - rate) / error**2) + 1)
+    return 1 + round(rate * (1 - rate) / float(error) ** 2)
 
 
 def _count(counts: Any, task: str) -> int | None:
