@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from enginewatch.alerting.rules import RuleFile
-from enginewatch.collect import nvml, process_track
+from enginewatch.collect import nvml, preflight, process_track
 from enginewatch.collect.base import Collector, Write
 from enginewatch.collect.logs import LogCollector
+from enginewatch.collect.preflight import PreflightCollector
 from enginewatch.collect.probe import Prober
 from enginewatch.collect.probe_progress import Progress
 from enginewatch.collect.process import ProcessCollector
@@ -99,11 +100,27 @@ def _processes(config: Config, around: Surroundings) -> Collector:
     )
 
 
+def _preflight_section(config: Config) -> object:
+    return (config.preflight, config.sole_deployment) if config.preflight else None
+
+
+def _preflight(config: Config, around: Surroundings) -> Collector:
+    return PreflightCollector(
+        config.preflight,
+        around.head,
+        around.writer(),
+        around.clock,
+        deployment=config.sole_deployment or preflight.JOB,
+        ring=around.ring,
+    )
+
+
 PLUGINS: Final = (
     Plugin("nvml", _nvml_section, _nvml),
     Plugin("processes", _processes_section, _processes),
     Plugin("probe", _probe_section, _probe),
     Plugin("logs", _logs_section, _logs),
+    Plugin("preflight", _preflight_section, _preflight),
 )
 
 

@@ -8,6 +8,7 @@ from enginewatch.config.load import load_config, parse_config, validated
 from enginewatch.config.logs import JournalConfig, KernelLogConfig, LogFilesConfig
 from enginewatch.config.matchers import parse_matchers
 from enginewatch.config.presets import PRESETS, Preset
+from enginewatch.config.preflight import PreflightConfig
 from enginewatch.config.probe import GeneralProbeConfig, ProbeConfig
 from enginewatch.config.receivers import (
     AlertmanagerConfig,
@@ -49,6 +50,7 @@ __all__ = [
     "NvmlConfig",
     "PagerDutyConfig",
     "Preset",
+    "PreflightConfig",
     "ProbeConfig",
     "ProcessesConfig",
     "ReceiverConfig",

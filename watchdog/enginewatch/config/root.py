@@ -12,6 +12,7 @@ from enginewatch.config.collectors import NvmlConfig, ProcessesConfig
 from enginewatch.config.errors import ConfigError
 from enginewatch.config.heartbeat import HeartbeatConfig
 from enginewatch.config.logs import JournalConfig, KernelLogConfig, LogFilesConfig
+from enginewatch.config.preflight import PreflightConfig
 from enginewatch.config.probe import GeneralProbeConfig, ProbeConfig
 from enginewatch.config.receivers import ReceiverConfig
 from enginewatch.config.routing import InhibitRuleConfig, RouteConfig, check_routes
@@ -117,6 +118,7 @@ class Config(Section):
     heartbeat: HeartbeatConfig | None = None
     nvml: NvmlConfig = NvmlConfig()
     processes: ProcessesConfig = ProcessesConfig()
+    preflight: tuple[PreflightConfig, ...] = ()
     storage: StorageConfig = Field(default_factory=dict, validate_default=True)
     web: WebConfig = WebConfig()
 
