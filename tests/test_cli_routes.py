@@ -12,6 +12,7 @@ groups:
   - name: g
     rules:
       - {alert: Dead, expr: up == 0, labels: {severity: page, verdict: engine_dead}}
+      - {alert: Deaf, expr: "sum by (receiver) (up) > 0", labels: {severity: page}}
       - {alert: Slow, expr: up > 1, labels: {severity: ticket}}
       - {alert: Odd, expr: up > 2, labels: {severity: "{{ $value }}"}}
 """
@@ -49,6 +50,7 @@ def test_what_reaches_nobody_is_warned_of(enginewatch: Run, folder: Path) -> Non
     done = enginewatch("check-config", cwd=folder)
     assert done.returncode == 0
     assert done.stderr.splitlines() == [
+        "warning: 1 page without a deployment would reach nobody: Deaf",
         "warning: 1 page about batch would reach nobody: Dead",
         (
             "warning: am/alertmanager[0]: its resolve_timeout, 1h, is not longer than the"

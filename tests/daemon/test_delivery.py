@@ -15,6 +15,8 @@ from starlette.routing import Route
 from tests.support.daemon import Engine, Hook, eventually, running
 from tests.support.server import serve
 
+from enginewatch.rulepack import rules_path
+
 pytestmark = pytest.mark.integration
 
 Write = Callable[[dict[str, Any]], Path]
@@ -126,6 +128,21 @@ def test_the_heartbeat_is_heard_and_watchdog_goes_only_where_it_is_routed(
         eventually(lambda: ("firing", "Watchdog") in hook.told(), "Watchdog, once routed")
         assert "/ping" not in daemon.log
         assert daemon.stop() == 0
+
+
+def test_a_page_that_is_refused_is_an_alert_on_the_watchdog_itself(
+    settings: dict[str, Any], write: Write, engine: Engine, hook: Hook
+) -> None:
+    own = rules_path() / "hazards" / "watchdog_self.yml"
+    settings["rule_files"].append(str(own))
+    hook.refuse, hook.status = 1, 403
+    engine.page = "temperature 42\n"
+    with running(write(settings)) as daemon:
+        eventually(lambda: "answered 403" in daemon.log, "the refusal")
+        about = eventually(lambda: hook.told(), "what is told next")
+        assert about == [("firing", "WatchdogDeliveryRefused")]
+        assert hook.received[0]["alerts"][0]["labels"]["reason"] == "rejected"
+        assert daemon.value("ALERTS{alertname='Watchdog', alertstate='firing'}") == 1
 
 
 def test_quiet_hours_and_inhibition_of_the_configuration_hold(

@@ -42,18 +42,19 @@ class Engine:
 
 
 class Hook:
-    """Remembers what it was posted; refuses as many posts as told first."""
+    """Remembers what it was posted; refuses as many posts as told first, with `status`."""
 
     def __init__(self) -> None:
         self.received: list[dict[str, Any]] = []
         self.refuse = 0
+        self.status = 503
 
     def app(self) -> Starlette:
         async def hook(request: Request) -> Response:
             body = await request.json()
             if self.refuse:
                 self.refuse -= 1
-                return PlainTextResponse("not now", status_code=503)
+                return PlainTextResponse("not now", status_code=self.status)
             self.received.append(body)
             return PlainTextResponse("ok")
 

@@ -109,6 +109,11 @@ class Telemetry(Collector):
             "What the last evaluation of a rule group took.",
             labels=["rule_group"],
         )
+        interval = GaugeMetricFamily(
+            "enginewatch_rule_group_interval_seconds",
+            "How often a rule group is due.",
+            labels=["rule_group"],
+        )
         missed = CounterMetricFamily(
             "enginewatch_rule_group_iterations_missed",
             "Evaluations of a rule group that came too late to be made.",
@@ -122,9 +127,10 @@ class Telemetry(Collector):
         for status in self._watched.groups():
             name = [status.group.name]
             duration.add_metric(name, status.seconds)
+            interval.add_metric(name, status.interval / 1000)
             missed.add_metric(name, status.missed)
             failed.add_metric(name, self.rule_failures[status.group.name])
-        yield from (duration, missed, failed)
+        yield from (duration, interval, missed, failed)
         yield GaugeMetricFamily(
             "enginewatch_last_evaluation_timestamp_seconds",
             "When the rules were last evaluated, in Unix time.",

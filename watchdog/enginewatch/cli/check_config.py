@@ -61,7 +61,8 @@ def warnings(
         return
     for deployment, names in unheard_pages(config, rules, targets).items():
         shown = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
-        yield f"{plural(len(names), 'page')} about {deployment} would reach nobody: {shown}"
+        about = f"about {deployment}" if deployment else "without a deployment"
+        yield f"{plural(len(names), 'page')} {about} would reach nobody: {shown}"
     yield from early_ends(config)
 
 

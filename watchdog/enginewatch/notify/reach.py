@@ -9,6 +9,7 @@ from enginewatch.alerting.rules import AlertingRule
 from enginewatch.config import Config
 from enginewatch.model import Labels
 from enginewatch.notify.route import Route, integrations, route_tree
+from enginewatch.promql.ast import Aggregate, Binary, Expr, Paren, ValueType
 from enginewatch.units import format_duration
 
 PAGE: Final = "page"
@@ -33,16 +34,19 @@ def unheard_pages(
 ) -> dict[str, tuple[str, ...]]:
     """By deployment, the alerts of severity `page` about one of these targets that reach nobody.
 
-    An alert is taken to have its target's labels and those of its rule that are no templates.
+    An alert is taken to have those of its target's labels that its expression keeps, and those of
+    its rule that are no templates; one without a deployment is found under the empty name.
     """
     ways, tree = integrations(config), route_tree(config)
-    pages = [labels for labels in map(_labels, rules) if labels["severity"] == PAGE]
+    pages = [(kept_labels(rule.expr), _labels(rule)) for rule in rules]
     found: dict[str, dict[str, None]] = {}
     for target in targets:
-        for page in pages:
-            taken = tree.match(Labels({**target, **page}))
-            if not any(ways.get(route.receiver) for route in taken):
-                named = found.setdefault(target.get("deployment", ""), {})
+        for kept, page in pages:
+            if page["severity"] != PAGE:
+                continue
+            labels = Labels({**(target if kept is None else target.only(kept)), **page})
+            if not any(ways.get(route.receiver) for route in tree.match(labels)):
+                named = found.setdefault(labels.get("deployment", ""), {})
                 named[page["alertname"]] = None
     return {deployment: tuple(sorted(names)) for deployment, names in sorted(found.items())}
 
@@ -50,6 +54,19 @@ def unheard_pages(
 def _labels(rule: AlertingRule) -> Mapping[str, str]:
     fixed = {name: t.text for name, t in rule.labels.items() if "{{" not in t.text}
     return {"severity": "", **fixed, "alertname": rule.name}
+
+
+def kept_labels(expr: Expr) -> frozenset[str] | None:
+    """The labels that an expression groups its results by; None where it keeps all."""
+    match expr:
+        case Paren():
+            return kept_labels(expr.expr)
+        case Aggregate(without=False):
+            return frozenset(expr.grouping)
+        case Binary(matching=None):
+            vectors = [each for each in (expr.left, expr.right) if each.type is ValueType.VECTOR]
+            return kept_labels(vectors[0]) if vectors else None
+    return None
 
 
 def early_ends(config: Config) -> Iterator[str]:
