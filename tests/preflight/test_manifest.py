@@ -165,7 +165,7 @@ _VALUE = st.recursive(
         | st.dictionaries(
             st.sampled_from(
                 ["kind", "spec", "template", "containers", "env", "args", "command", "services",
-                 "image", "environment", "resources", "limits", "livenessProbe", "volumes", "deploy"]
+                 "image", "environment", "resources", "limits", "livenessProbe", "volumes"]
             ),
             inner,
             max_size=5,
