@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -12,9 +13,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from enginewatch.alerting.coverage import Blind, Cause
 from enginewatch.alerting.rules import RuleFile, load_rule_files
 from enginewatch.collect.endpoint import look
 from enginewatch.config import config_for_urls
+from enginewatch.model import Labels, Target
 from enginewatch.preflight.facts import Facts
 from enginewatch.preflight.judge import shipped_preflight
 from enginewatch.preflight.outcome import Report
@@ -137,3 +140,19 @@ def test_a_page_of_something_else_shows_no_hazard() -> None:
     other = httpx.Response(200, content=b"http_requests 1\n")
     _, found = report(Server(**{"/metrics": other}))
     assert "EW-LIVE-007" in codes(found)
+
+
+def test_a_slow_answer_and_what_no_engine_of_its_kind_shows_are_told() -> None:
+    endpoint, _ = report(Server())
+    blind = Blind(
+        "preemption_storm",
+        Target(URL, Labels()),
+        "nim",
+        "engine:preemptions:rate1m",
+        Cause.UNSUPPORTED,
+        ("EnginePreempts",),
+    )
+    slow = replace(endpoint, seconds=12.0, blind=(blind,))
+    found = preflight(Facts(endpoints=(slow,)), shipped_preflight(), date(2026, 1, 1))
+    assert {finding.code for finding in found.findings} == {"EW-LIVE-005", "EW-LIVE-008"}
+    assert found.outcome.word == "pass"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -26,6 +26,24 @@ from enginewatch.preflight.readers.versions import installed_versions
 from enginewatch.preflight.report import FORMATS
 from enginewatch.preflight.run import preflight as judge
 from enginewatch.wiring import read_rules
+
+INPUTS: Final = (
+    "--engine-dir",
+    "--model-repository",
+    "--model",
+    "--draft",
+    "--command",
+    "--script",
+    "--manifest",
+    "--gpus",
+    "--freeze",
+    "--runtime",
+    "--workload",
+    "--evals",
+    "--baseline-evals",
+    "--url",
+)
+"""Options that give something to judge, in the order of the command's own parameters."""
 
 _OTHERS: Final = ("--gpus", "--freeze", "--runtime")
 """Options that say that the target is not this machine, or not this environment."""
@@ -97,26 +115,10 @@ def preflight(
     wanted = required(require or (), rules)
     today = datetime.now(UTC).date()
     accepted = _accepted(accept, rules)
-    inputs = Inputs(
-        _given(
-            {
-                "--engine-dir": engine_dir,
-                "--model-repository": model_repository,
-                "--model": model,
-                "--draft": draft,
-                "--command": command,
-                "--script": script,
-                "--manifest": manifest,
-                "--gpus": gpus,
-                "--freeze": freeze,
-                "--runtime": runtime,
-                "--workload": workload,
-                "--evals": evals,
-                "--baseline-evals": baseline_evals,
-                "--url": url,
-            }
-        )
-    )
+    values = (engine_dir, model_repository, model, draft, command, script, manifest, gpus, freeze)
+    more = (runtime, workload, evals, baseline_evals, url)
+    given = zip(INPUTS, (*values, *more), strict=True)
+    inputs = Inputs({name: tuple(each) for name, each in given if each})
     if not inputs.given:
         hint = "name files, flags or an endpoint; --example writes some to try"
         raise EnginewatchError("nothing to judge", where="preflight", hint=hint)
@@ -125,10 +127,6 @@ def preflight(
     typer.echo(FORMATS[form](report))
     if report.outcome.code:
         raise typer.Exit(report.outcome.code)
-
-
-def _given(options: Mapping[str, Texts]) -> dict[str, tuple[str, ...]]:
-    return {name: tuple(values) for name, values in options.items() if values}
 
 
 def _surroundings(inputs: Inputs) -> Iterator[Facts]:

@@ -31,7 +31,8 @@ def declared_gpus(text: str) -> Gpus:
     """`8xB200`; without a number, one. Raises PreflightError."""
     found = _DECLARED.fullmatch(text.strip())
     if found is None or found[1] == "0":
-        raise PreflightError(f"{text!r} does not say how many of which GPU", hint=_HINT)
+        what = f"{text!r} does not say how many of which GPU"
+        raise PreflightError(what, where="--gpus", hint=_HINT)
     return Gpus(found[2].strip(), int(found[1] or 1), f"--gpus {text}")
 
 

@@ -36,7 +36,8 @@ def declared_version(text: str) -> Version:
     found = _DECLARED.fullmatch(text.strip())
     if found is None:
         hint = "write it like tensorrt-llm=1.2.1, cuda=13.1 or driver=590.44.01"
-        raise PreflightError(f"{text!r} does not say a name and a version", hint=hint)
+        what = f"{text!r} does not say a name and a version"
+        raise PreflightError(what, where="--runtime", hint=hint)
     return Version(canonical(found[1]), found[2], f"--runtime {text}")
 
 
