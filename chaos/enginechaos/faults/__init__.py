@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enginechaos.actions import Action, Command, End, EndsWithRun, Remove, Restore, Signal
-from enginechaos.faults.base import Evidence, Fault
+from enginechaos.faults.base import Evidence, Fault, NoFault
 from enginechaos.faults.flood import PromptFlood
 from enginechaos.faults.rank import StoppedRank
 from enginechaos.processes import Process
@@ -16,6 +16,7 @@ __all__ = [
     "EndsWithRun",
     "Evidence",
     "Fault",
+    "NoFault",
     "Process",
     "PromptFlood",
     "Remove",

@@ -56,3 +56,19 @@ class Fault(ABC):
 
     def retract(self, target: Target) -> None:  # noqa: B027 - most faults hold nothing here
         """End what lives in this process only, such as requests; may be called twice."""
+
+
+class NoFault(Fault):
+    """Nothing at all: the control that shows what the load alone does not set off."""
+
+    def blast_radius(self, target: Target) -> str:
+        return "none: the load alone"
+
+    def undo(self, target: Target) -> Sequence[Action]:
+        return []
+
+    def inject(self, target: Target) -> None:
+        pass
+
+    def verify(self, target: Target) -> Evidence:
+        return Evidence(True, "nothing was done")

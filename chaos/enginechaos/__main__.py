@@ -1,0 +1,5 @@
+"""`python -m enginechaos`."""
+
+from enginechaos.cli import main
+
+main()

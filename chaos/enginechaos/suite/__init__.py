@@ -1,0 +1,1 @@
+"""The suite: one file a hazard, and the controls. `pytest --pyargs enginechaos` collects it."""
