@@ -124,7 +124,8 @@ class Ingest:
     def _columns_of(self, layout: PageLayout) -> _Columns:
         columns = self._columns.get(layout)
         if columns is None:
-            wanted = (i for i, name in enumerate(layout.names) if self._wanted(name))
+            names = set(filter(self._wanted, set(layout.names)))
+            wanted = [i for i, name in enumerate(layout.names) if name in names]
             columns = self._resolve({i: self._merged(layout.series(i)) for i in wanted})
             self._columns[layout] = columns
             self._describe(layout.metadata)

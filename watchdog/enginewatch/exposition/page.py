@@ -19,7 +19,7 @@ from enginewatch.exposition.grammar import (
     shape_of,
     unescape_help,
 )
-from enginewatch.exposition.layout import PageLayout, Row
+from enginewatch.exposition.layout import Frame, PageLayout, Row
 from enginewatch.exposition.limits import Limits
 from enginewatch.exposition.negotiate import decode, dialect_of
 from enginewatch.exposition.numbers import FloatArray, parse_value
@@ -222,13 +222,9 @@ class _Builder:
                 hint="the page was cut off, or its Content-Type is wrong",
             )
         kept = list(self._first.values())
-        layout = PageLayout(
-            lines,
-            rows=self._rows,
-            kept=kept,
-            metadata=self._metadata,
-            table=self._table,
-        )
+        frame = Frame.of(lines, self._rows, kept, self._metadata)
+        prefixes = tuple([series.prefix for _, series, _ in self._rows])
+        layout = PageLayout(frame, prefixes, self._table)
         values = np.array(self._values, dtype=np.float64)
         times = tuple(self._times.get(place) for place in kept) if self._times else None
         return Reading(layout, values if not layout.duplicates else values[kept], times)

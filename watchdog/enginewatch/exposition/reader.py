@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 from weakref import WeakValueDictionary
 
 from enginewatch.exposition.grammar import Dialect
+from enginewatch.exposition.kin import KinLayout, layout_by_kin
 from enginewatch.exposition.layout import PageLayout
 from enginewatch.exposition.limits import Limits
 from enginewatch.exposition.negotiate import decode, dialect_of
@@ -17,6 +19,7 @@ _REMEMBERED: Final = 4
 each with its own set of series."""
 
 _Signature = tuple[Dialect, int, str, str]
+_Kind = tuple[Dialect, int, str]
 
 
 class PageCache:
@@ -30,16 +33,26 @@ class PageCache:
         self.limits: Final = limits or Limits()
         self.table: Final = SeriesTable(self.limits)
         self._layouts: Final[WeakValueDictionary[_Signature, PageLayout]] = WeakValueDictionary()
+        self._kinds: Final[WeakValueDictionary[_Kind, PageLayout]] = WeakValueDictionary()
 
     def __len__(self) -> int:
         """How many layouts are in use."""
         return len(self._layouts)
 
-    def find(self, signature: _Signature) -> PageLayout | None:
-        return self._layouts.get(signature)
+    def candidates(self, signature: _Signature, lines: list[str]) -> Iterator[PageLayout]:
+        """Layouts that a page may have: one in use, then one made after a page of its kind."""
+        known = self._layouts.get(signature)
+        if known is not None:
+            yield known
+        base = self._kinds.get(_kind(signature))
+        made = base and layout_by_kin(base, lines, signature[0])
+        if made is not None:
+            yield made
 
     def add(self, signature: _Signature, layout: PageLayout) -> None:
         self._layouts[signature] = layout
+        if not isinstance(layout, KinLayout):
+            self._kinds[_kind(signature)] = layout
 
 
 class PageReader:
@@ -67,10 +80,10 @@ class PageReader:
                         self._remember(dialect, layout)
                     return Reading(layout, values, None)
         signature = _signature(dialect, lines)
-        shared = self._cache.find(signature)
-        if shared is not None:
+        for shared in self._cache.candidates(signature, lines):
             values = shared.read(lines, len(text))
             if values is not None:
+                self._cache.add(signature, shared)
                 self._remember(dialect, shared)
                 return Reading(shared, values, None)
         reading = read_strictly(lines, dialect, self._cache.table)
@@ -82,6 +95,12 @@ class PageReader:
     def _remember(self, dialect: Dialect, layout: PageLayout) -> None:
         others = [entry for entry in self._layouts if entry[1] is not layout]
         self._layouts = [(dialect, layout), *others[: _REMEMBERED - 1]]
+
+
+def _kind(signature: _Signature) -> _Kind:
+    """The pages of one kind have as many lines, and the same metric in the middle."""
+    dialect, lines, middle, _ = signature
+    return dialect, lines, middle.partition("{")[0]
 
 
 def _signature(dialect: Dialect, lines: list[str]) -> _Signature:
