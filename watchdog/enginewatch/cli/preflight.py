@@ -16,6 +16,7 @@ from enginewatch.collect.endpoint import look
 from enginewatch.config import config_for_urls
 from enginewatch.errors import EnginewatchError
 from enginewatch.preflight.accept import Acceptance, read_accepted
+from enginewatch.preflight.example import COMMANDS, write_example
 from enginewatch.preflight.facts import Facts
 from enginewatch.preflight.inputs import Inputs, gather, read_text
 from enginewatch.preflight.judge import PreflightRules, shipped_preflight
@@ -107,10 +108,16 @@ def preflight(
     accept: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Known findings, with reason and expiry.")
     ] = None,
+    example: Annotated[
+        bool, typer.Option("--example", help="Write a folder of files to try this on.")
+    ] = False,
     form: Annotated[Format, typer.Option("--format", help="How to report.")] = Format.TABLE,
 ) -> None:
     """Judge a rollout by its files and flags; exit 1 if it must not go out, 3 if a required check
     can't be told."""
+    if example:
+        _write_example()
+        return
     rules = shipped_preflight()
     wanted = required(require or (), rules)
     today = datetime.now(UTC).date()
@@ -127,6 +134,13 @@ def preflight(
     typer.echo(FORMATS[form](report))
     if report.outcome.code:
         raise typer.Exit(report.outcome.code)
+
+
+def _write_example() -> None:
+    folder = write_example(Path())
+    typer.echo(f"Written to {folder}. Try:\n\ncd {folder}")
+    for options in COMMANDS:
+        typer.echo(f"enginewatch preflight {options}")
 
 
 def _surroundings(inputs: Inputs) -> Iterator[Facts]:
