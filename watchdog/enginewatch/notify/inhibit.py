@@ -33,7 +33,7 @@ class InhibitRule:
     equal: tuple[str, ...]
 
     def key(self, labels: Labels) -> tuple[str, ...]:
-        return tuple(labels.get(name, "") for name in self.equal)
+        return tuple([labels.get(name, "") for name in self.equal])
 
 
 _Firing = dict[Labels, Millis | None]
@@ -54,6 +54,8 @@ class _Sources:
 
     def found(self, alert: Alert, now: Millis) -> Labels | None:
         """One that inhibits an alert."""
+        if not (self.one_sided or self.two_sided):
+            return None
         key = self.rule.key(alert.labels)
         mild, strict = self.one_sided.get(key), self.two_sided.get(key)
         if not (mild or strict) or not matches_all(alert.labels, self.rule.target):

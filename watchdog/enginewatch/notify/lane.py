@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from enginewatch.model import Alert, Millis
 from enginewatch.notify.message import Reason, Receipt
@@ -23,8 +24,7 @@ class Told(IntEnum):
     """That it has resolved, perhaps. Where it fires again, that has to be told."""
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """An alert of a group, firing or resolved.
 
     `id` is unique over all groups, and short. `heard` is False while silences,
@@ -46,11 +46,10 @@ class Member:
         return self.heard and self.belongs
 
 
-NOBODY_TOLD: Final[Mapping[int, Told]] = {}
+NOBODY_TOLD: Final[Mapping[int, Told]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(NamedTuple):
     """What one receiver has been told of a group, by member; in order, one thing at a time.
 
     `news_at` is since when there is something new to tell. `decided_at` and
@@ -63,7 +62,7 @@ class Lane:
     """
 
     receiver: str
-    told: Mapping[int, Told] = field(default_factory=lambda: NOBODY_TOLD)
+    told: Mapping[int, Told] = NOBODY_TOLD
     news_at: Millis | None = None
     decided_at: Millis | None = None
     delivered_at: Millis | None = None
@@ -108,8 +107,7 @@ def sending(lane: Lane, draft: Draft) -> Lane:
     ending = dict.fromkeys((member.id for member in draft.resolved), Told.ENDING)
     told = {**lane.told, **dict.fromkeys(draft.fresh, Told.MAYBE), **ending}
     owed_since = lane.news_at if lane.owed_since is None else lane.owed_since
-    return replace(
-        lane,
+    return lane._replace(
         told=told,
         news_at=None,
         decided_at=draft.at,
@@ -124,7 +122,7 @@ def failed(lane: Lane, draft: Draft, now: Millis, wait: Millis, *, maybe_deliver
     """The lane after an attempt that failed; the next is due after `wait`."""
     told = lane.told if maybe_delivered else _untold(lane.told, draft)
     doubt = lane.doubt if maybe_delivered else draft.before.doubt
-    return replace(lane, told=told, failed_at=now, wait=wait, doubt=doubt)
+    return lane._replace(told=told, failed_at=now, wait=wait, doubt=doubt)
 
 
 def _untold(told: Mapping[int, Told], draft: Draft) -> Mapping[int, Told]:
@@ -150,8 +148,7 @@ def interrupted(lane: Lane, now: Millis) -> Lane:
     def past(at: Millis | None) -> Millis | None:
         return None if at is None else min(at, now)
 
-    return replace(
-        lane,
+    return lane._replace(
         news_at=past(lane.news_at),
         decided_at=past(lane.decided_at),
         delivered_at=past(lane.delivered_at),
@@ -164,8 +161,7 @@ def interrupted(lane: Lane, now: Millis) -> Lane:
 
 def settled(lane: Lane, now: Millis) -> Lane:
     """The lane when it turns out that there is nothing to tell."""
-    return replace(
-        lane,
+    return lane._replace(
         failed_at=None,
         wait=0,
         attempts=0,
@@ -179,7 +175,7 @@ def hurried(lane: Lane, timing: Timing) -> Lane:
     """The lane with what waits for its time due at once, unless it has been refused."""
     if lane.news_at is None or lane.attempts:
         return lane
-    return replace(lane, news_at=lane.news_at - timing.group_wait, decided_at=None)
+    return lane._replace(news_at=lane.news_at - timing.group_wait, decided_at=None)
 
 
 def shifted(lane: Lane, span: Millis) -> Lane:
@@ -188,8 +184,7 @@ def shifted(lane: Lane, span: Millis) -> Lane:
     def moved(at: Millis | None) -> Millis | None:
         return None if at is None else at + span
 
-    return replace(
-        lane,
+    return lane._replace(
         news_at=moved(lane.news_at),
         decided_at=moved(lane.decided_at),
         delivered_at=moved(lane.delivered_at),

@@ -144,7 +144,7 @@ def _gone(changes: Mapping[Any, object]) -> Iterator[tuple[Any]]:
 
 def _group_row(group: GroupState) -> tuple[str, str, str, str]:
     lanes = json.dumps([_lane_data(lane) for lane in group.lanes])
-    return group.key, group.route, json.dumps(dict(group.labels)), lanes
+    return group.key, group.route, json.dumps(group.labels.plain()), lanes
 
 
 def _group(row: tuple[str, str, str, str]) -> GroupState:
@@ -154,19 +154,22 @@ def _group(row: tuple[str, str, str, str]) -> GroupState:
     )
 
 
-_TIMES: Final = ("news_at", "decided_at", "delivered_at", "failed_at", "owed_since", "looked_at")
+_FRESH: Final = Lane("")
+_NUMBERS: Final = (
+    *("wait", "attempts", "news_at", "decided_at", "delivered_at", "failed_at", "owed_since"),
+    "looked_at",
+)
 
 
 def _lane_data(lane: Lane) -> dict[str, Any]:
+    """What of it is not as in a lane on which nothing has been told: of most, little."""
     data: dict[str, Any] = {
-        "receiver": lane.receiver,
-        "told": [[id_, int(told)] for id_, told in lane.told.items()],
-        "wait": lane.wait,
-        "attempts": lane.attempts,
-        "doubt": lane.doubt,
-        "open": lane.open,
-        **{name: getattr(lane, name) for name in _TIMES},
+        name: value
+        for name, value, usual in zip(Lane._fields, lane, _FRESH, strict=True)
+        if value != usual or name == "receiver"
     }
+    if lane.told:
+        data["told"] = [[id_, int(told)] for id_, told in lane.told.items()]
     if lane.receipt is not None:
         data["receipt"] = {"state": dict(lane.receipt.state), "detail": lane.receipt.detail}
     return data
@@ -176,13 +179,11 @@ def _lane(data: Mapping[str, Any]) -> Lane:
     receipt = data.get("receipt")
     return Lane(
         receiver=str(data["receiver"]),
-        told={int(id_): Told(told) for id_, told in data["told"]},
-        wait=int(data["wait"]),
-        attempts=int(data["attempts"]),
-        doubt=bool(data["doubt"]),
-        open=bool(data["open"]),
+        told={int(id_): Told(told) for id_, told in data.get("told", ())},
+        doubt=bool(data.get("doubt", False)),
+        open=bool(data.get("open", True)),
         receipt=None if receipt is None else Receipt(freeze(receipt["state"]), receipt["detail"]),
-        **{name: None if data[name] is None else int(data[name]) for name in _TIMES},
+        **{name: int(data[name]) for name in _NUMBERS if data.get(name) is not None},
     )
 
 
@@ -190,7 +191,7 @@ def _member_row(group_key: str, member: Member) -> tuple[int, str, str, bool, bo
     alert = member.alert
     text = json.dumps(
         [
-            dict(alert.labels),
+            alert.labels.plain(),
             dict(alert.annotations),
             None if math.isnan(alert.value) else alert.value,
             alert.active_at,

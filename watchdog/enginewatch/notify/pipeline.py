@@ -114,7 +114,7 @@ class Pipeline:
             self._ledger.note(group, member)
         for group, member in self._ledger.homes(alert.labels):
             if not member.belongs:
-                again = replace(member, alert=alert)
+                again = member._replace(alert=alert)
                 groups.fired(group, again, now)
                 self._ledger.note(group, again)
 
@@ -123,7 +123,7 @@ class Pipeline:
             if not known.fires:
                 continue
             hears = known.heard or (known.belongs and not self._by(group, alert, view))
-            member = replace(known, alert=alert, heard=hears)
+            member = known._replace(alert=alert, heard=hears)
             groups.resolved(group, member, now)
             self._ledger.note(group, member)
             self._without_ends(group)
@@ -162,7 +162,7 @@ class Pipeline:
             if self._by(group, member.alert, view):
                 withheld = True
             else:
-                again = replace(member, heard=True)
+                again = member._replace(heard=True)
                 groups.fired(group, again, now)
                 self._ledger.note(group, again)
         return withheld
@@ -209,7 +209,7 @@ class Pipeline:
             if not (member.to_tell and member.fires) or group.known(member):
                 continue
             if self._by(group, member.alert, view):
-                muted = replace(member, heard=False)
+                muted = member._replace(heard=False)
                 group.members[member.alert.labels] = muted
                 self._withheld[group.key] = None
                 self._ledger.note(group, muted)
@@ -298,7 +298,7 @@ class Pipeline:
         for labels, member in group.members.items():
             belongs = group.key in self._keys(labels)
             if belongs is not member.belongs:
-                group.members[labels] = replace(member, belongs=belongs)
+                group.members[labels] = member._replace(belongs=belongs)
                 self._ledger.note(group, group.members[labels])
         route = self._routes.get(group.route)
         told: tuple[str, ...] = ()
