@@ -18,10 +18,14 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from enginewatch.canary.evaluation import Evaluation
+from enginewatch.canary.look import Look
+from enginewatch.preflight.readers.demand import Demand
 from enginewatch.preflight.readers.endpoint import Endpoint
 from enginewatch.preflight.readers.gpus import Gpus
+from enginewatch.preflight.readers.launch import Launch
 from enginewatch.preflight.readers.unread import Unread
 from enginewatch.preflight.readers.versions import Version
+from enginewatch.preflight.readers.workload import Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +36,18 @@ class Facts:
     """The target's, one record for each model; of this machine unless declared."""
     versions: tuple[Version, ...] = ()
     """Of the runtime that will serve, from declarations first: the first of a name counts."""
+    launches: tuple[Launch, ...] = ()
+    """Of commands, scripts and manifests, each start of an engine."""
+    workloads: tuple[Workload, ...] = ()
+    """Containers of manifests, those too that start no engine that is known."""
+    demands: tuple[Demand, ...] = ()
+    """What the deployment is to carry; the first counts."""
     evaluations: tuple[Evaluation, ...] = ()
     """Of what is to be rolled out."""
     baselines: tuple[Evaluation, ...] = ()
     """Of the unquantized model."""
+    canaries: tuple[Look, ...] = ()
+    """What golden tasks were answered, beside the pass rates, which are evaluations."""
     endpoints: tuple[Endpoint, ...] = ()
     """Running ones, each looked at once."""
     unread: tuple[Unread, ...] = ()

@@ -19,6 +19,13 @@ from enginewatch.canary.evaluation import Evaluation
 from enginewatch.canary.lmeval import read_evaluation
 from enginewatch.preflight.errors import PreflightError
 from enginewatch.preflight.facts import Facts
+from enginewatch.preflight.readers.commands import (
+    Started,
+    files_beside,
+    started_by_manifest,
+    started_by_text,
+)
+from enginewatch.preflight.readers.demand import declared_demand
 from enginewatch.preflight.readers.gpus import declared_gpus
 from enginewatch.preflight.readers.unread import Unread
 from enginewatch.preflight.readers.versions import declared_version, read_freeze
@@ -103,10 +110,40 @@ def _baseline_evals(value: str) -> Facts:
     return Facts(unread=(found,)) if isinstance(found, Unread) else Facts(baselines=(found,))
 
 
+def _command(value: str) -> Facts:
+    return _started(started_by_text(value, "--command", files_beside(Path())))
+
+
+def _script(value: str) -> Facts:
+    text = read_text(Path(value).expanduser(), "--script")
+    if isinstance(text, Unread):
+        return Facts(unread=(text._replace(check="launch"),))
+    return _started(started_by_text(text, value, files_beside(Path(value).expanduser().parent)))
+
+
+def _manifest(value: str) -> Facts:
+    text = read_text(Path(value).expanduser(), "--manifest")
+    if isinstance(text, Unread):
+        return Facts(unread=(text._replace(check="launch"),))
+    return _started(started_by_manifest(text, value, files_beside(Path(value).expanduser().parent)))
+
+
+def _started(started: Started) -> Facts:
+    return Facts(launches=started.launches, workloads=started.workloads, unread=started.unread)
+
+
+def _workload(value: str) -> Facts:
+    return Facts(demands=(declared_demand(value),))
+
+
 READERS: Final[Mapping[str, Callable[[str], Facts]]] = {
     "--gpus": _gpus,
     "--runtime": _runtime,
     "--freeze": _freeze,
+    "--command": _command,
+    "--script": _script,
+    "--manifest": _manifest,
+    "--workload": _workload,
     "--evals": _evals,
     "--baseline-evals": _baseline_evals,
 }

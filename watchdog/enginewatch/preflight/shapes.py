@@ -204,6 +204,7 @@ def shape_of_config(config: Mapping[str, Any], name: str) -> Shape | None:
     expert = _count(config, "moe_intermediate_size")
     mlp = _count(config, "intermediate_size")
     shared = _count(config, "n_shared_experts") * expert
+    window, local = _windows(config, layers)
     return Shape(
         name=name,
         hidden=hidden,
@@ -229,7 +230,8 @@ def shape_of_config(config: Mapping[str, Any], name: str) -> Shape | None:
         bias=_bias(config),
         norms=4 if str(config.get("model_type", "")).startswith("gemma") else 2,
         qk_norm=str(config.get("model_type", "")).startswith(("qwen3", "gemma3")),
-        **_windows(config, layers),
+        window=window,
+        local=local,
     )
 
 
@@ -245,18 +247,18 @@ def _bias(config: Mapping[str, Any]) -> str:
     return "qkv" if config.get("attention_bias") or kind in {"qwen2", "qwen2_moe"} else ""
 
 
-def _windows(config: Mapping[str, Any], layers: int) -> dict[str, int]:
+def _windows(config: Mapping[str, Any], layers: int) -> tuple[int, int]:
     """The window, and how many layers have it: by `layer_types`, else by Gemma 2's halves."""
     window = _count(config, "sliding_window")
     if not window or config.get("use_sliding_window") is False:
-        return {}
+        return 0, 0
     kinds = config.get("layer_types")
     if isinstance(kinds, list):
-        return {"window": window, "local": sum(kind == "sliding_attention" for kind in kinds)}
+        return window, sum(kind == "sliding_attention" for kind in kinds)
     pattern = _count(config, "sliding_window_pattern") or (
         2 if config.get("model_type") == "gemma2" else 0
     )
-    return {"window": window, "local": layers - layers // pattern if pattern else layers}
+    return window, layers - layers // pattern if pattern else layers
 
 
 def _count(config: Mapping[str, Any], key: str) -> int:

@@ -1,0 +1,192 @@
+"""Each launch with all that is known of it: model, draft, GPUs, step, batch and length.
+
+The memory and the prefill check ask the same questions of the inputs; they are answered here
+once. What is not known is None, and `missing` says what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from enginewatch.evidence.tables import load_table
+from enginewatch.model import compile_re2
+from enginewatch.preflight.devices import shipped_devices
+from enginewatch.preflight.facts import Facts
+from enginewatch.preflight.memory import Model, weight_format
+from enginewatch.preflight.readers.demand import Demand
+from enginewatch.preflight.readers.gpus import Gpus
+from enginewatch.preflight.readers.launch import Launch
+from enginewatch.preflight.shapes import Shape, shape_of_name
+from enginewatch.rulepack import rules_path
+
+_GIBI = 2**30
+_NO_WEIGHTS = frozenset({"ngram", "suffix", "prompt_lookup", "lookahead", "medusa", "[ngram]"})
+"""Methods of speculation that load no second model."""
+_SHARED = frozenset({"mtp", "deepseek_mtp", "eagle", "eagle3", "nextn"})
+"""Methods whose draft is a layer or so: its cache is that of the layers it has."""
+
+
+class Step(NamedTuple):
+    """The scheduler's limits, and whether the command gives them or the runtime does."""
+
+    tokens: int
+    sequences: int
+    tokens_given: bool
+    sequences_given: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A launch on one kind of GPU. `memory` is bytes of one GPU.
+
+    `length` is the longest request that the engine will take, None where nobody says it.
+    """
+
+    launch: Launch
+    model: Model | None
+    draft: Model | None
+    gpus: Gpus | None
+    memory: int | None
+    step: Step | None
+    speculative: int
+    length: int | None
+    demand: Demand | None
+    missing: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The model as the command names it."""
+        return self.launch.text("model") or "the model"
+
+    @property
+    def world(self) -> int:
+        """GPUs that hold one copy of the model."""
+        launch = self.launch
+        return launch.count("tensor_parallel") * launch.count("pipeline_parallel")
+
+
+def served(facts: Facts) -> Iterator[Served]:
+    """Every launch of a server, on every kind of GPU that is declared."""
+    demand = facts.demands[0] if facts.demands else None
+    for launch in facts.launches:
+        if launch.launcher in {"trtllm-build", "tritonserver", "launch_triton_server.py"}:
+            continue
+        for gpus in facts.gpus or (None,):
+            yield _served(launch, gpus, demand)
+
+
+def _served(launch: Launch, gpus: Gpus | None, demand: Demand | None) -> Served:
+    memory = gpu_memory(gpus) if gpus else None
+    model = _model(launch.text("model"), launch.text("quantization") or launch.text("dtype"))
+    draft_name = launch.text("draft_model")
+    draft = _model(draft_name, launch.text("draft_quantization")) if draft_name else None
+    speculative = int(launch.number("speculative_tokens") or 0)
+    missing: list[str] = []
+    if model is None:
+        missing.append(f"the shape of {launch.text('model') or 'a model that the command names'}")
+    if draft_name and draft is None:
+        missing.append(f"the shape of the draft {draft_name}")
+    if gpus is None:
+        missing.append("the GPUs")
+    elif memory is None:
+        missing.append(f"the memory of {gpus.model}")
+    length = launch.number("max_model_len")
+    longest = int(length) if length else (model.shape.length if model else 0)
+    return Served(
+        launch=launch,
+        model=model,
+        draft=draft,
+        gpus=gpus,
+        memory=memory,
+        step=_step(launch, gpus, memory),
+        speculative=speculative,
+        length=longest or None,
+        demand=demand,
+        missing=tuple(missing),
+    )
+
+
+def gpu_memory(gpus: Gpus) -> int | None:
+    """Bytes of one GPU: as the driver says, else by the model's name."""
+    if gpus.memory is not None:
+        return gpus.memory
+    known = shipped_devices().named(gpus.model)
+    return int(known.memory) if known is not None and known.memory is not None else None
+
+
+def loads_draft(launch: Launch) -> bool:
+    """Whether the method of speculation loads weights of a second model."""
+    return launch.text("speculative_method").lower() not in _NO_WEIGHTS
+
+
+def _model(name: str, number_format: str) -> Model | None:
+    shape = shape_of_name(name) if name else None
+    if shape is None:
+        return None
+    told = number_format if number_format not in {"", "auto", "modelopt"} else ""
+    return Model(shape=shape, format=weight_format(told or _told_by_name(name, shape)))
+
+
+def _told_by_name(name: str, shape: Shape) -> str:
+    """A checkpoint's format where only its name is known: models that come quantized, too."""
+    last = PurePosixPath(name.rstrip("/")).name
+    if shape.name.startswith("openai/gpt-oss"):
+        return "mxfp4"
+    if shape.name == "deepseek-ai/DeepSeek-V3" and weight_format(last).name == "bf16":
+        return "fp8_block"
+    return last
+
+
+def _step(launch: Launch, gpus: Gpus | None, memory: int | None) -> Step | None:
+    tokens = launch.number("max_num_batched_tokens")
+    sequences = launch.number("max_num_seqs")
+    default = _default_step(launch.runtime, gpus, memory)
+    if (tokens is None or sequences is None) and default is None:
+        return None
+    return Step(
+        int(tokens) if tokens else default.tokens if default else 0,
+        int(sequences) if sequences else default.sequences if default else 0,
+        tokens is not None,
+        sequences is not None,
+    )
+
+
+class _Default(NamedTuple):
+    runtime: str
+    above: float
+    unless: Any
+    tokens: int
+    sequences: int
+
+
+@cache
+def _defaults() -> tuple[_Default, ...]:
+    rows: Any = load_table(rules_path() / "compat" / "step_defaults.yml").rows.values()
+    return tuple(
+        _Default(
+            row["runtime"],
+            row["above"],
+            compile_re2(row["except"]) if row.get("except") else None,
+            row["tokens"],
+            row.get("sequences", 0),
+        )
+        for row in rows
+    )
+
+
+def _default_step(runtime: str, gpus: Gpus | None, memory: int | None) -> _Default | None:
+    """By the GPU; without one only where the runtime's default is the same on all."""
+    rows = [row for row in _defaults() if row.runtime == runtime]
+    if memory is None or gpus is None:
+        return rows[0] if len(rows) == 1 else None
+    name = gpus.model.lower()
+    fitting = [
+        row
+        for row in rows
+        if memory >= row.above * _GIBI and not (row.unless and row.unless.search(name))
+    ]
+    return max(fitting, key=lambda row: row.above, default=None)
