@@ -75,6 +75,16 @@ gpu-wheels: $(READY) ## Wheels for gpu-check on a machine without network (x86-6
 	  pydantic==$$($(BIN)/python -c 'import pydantic; print(pydantic.VERSION)') \
 	  pydantic-core==$$($(BIN)/python -c 'import pydantic_core; print(pydantic_core.__version__)')
 
+# Compiled where nvcc is, loaded where a GPU is: the folder is all that has to travel.
+.PHONY: gpu-cubins
+gpu-cubins: ## Compile the images that gpu-cubins-check loads (needs nvcc 13)
+	PYTHONPATH=watchdog:. $(GPU_PYTHON) -m tests.gpu.cubins build gpu-cubins
+
+.PHONY: gpu-cubins-check
+gpu-cubins-check: ## Real GPU: does the driver load what preflight says it loads?
+	PYTHONPATH=watchdog:. $(GPU_PYTHON) -m tests.gpu.cubins check gpu-cubins \
+	  --out $(or $(OUT),gpu-check-out)
+
 .PHONY: clean
 clean: ## Remove the virtual environment and everything made by tools
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -19,7 +19,8 @@ from tests.preflight.planforge import (
     with_prefix,
 )
 
-from enginewatch.preflight.devices import Capability, Device, shipped_devices
+from enginewatch.preflight.capability import Capability
+from enginewatch.preflight.devices import Device, shipped_devices
 from enginewatch.preflight.readers.plan import HEAD, Kind, Plan, parse_plan, plan_offset, read_plan
 
 SHARED = Path(__file__).parents[3] / "shared" / "plans"

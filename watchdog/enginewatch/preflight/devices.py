@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import re2
 
 from enginewatch.evidence.fields import Value
 from enginewatch.evidence.tables import load_table
+from enginewatch.preflight.capability import Capability, parse_capability
 from enginewatch.rulepack import rules_path
 
 _WORDS: Final = re.compile(r"\b(?:nvidia|geforce|tesla|quadro|graphics device)\b")
@@ -27,26 +28,6 @@ _GIBI: Final = 1 << 30
 _LEAST_MEMORY, _MOST_MEMORY = 0.75, 1.07
 """Of the memory in the table, what a device may report: drivers and carve-outs take from it,
 and a table that has a driver's figure meets records with the nominal one."""
-
-
-class Capability(NamedTuple):
-    """A CUDA compute capability; `str` gives it as `9.0`, `sm` as `sm_90`."""
-
-    major: int
-    minor: int
-
-    def __str__(self) -> str:
-        return f"{self.major}.{self.minor}"
-
-    @property
-    def sm(self) -> str:
-        return f"sm_{self.major}{self.minor}"
-
-
-def parse_capability(text: str) -> Capability | None:
-    """Of `9.0`; None for what is none."""
-    found = re.fullmatch(r"(\d{1,2})\.(\d)", text.strip())
-    return Capability(int(found[1]), int(found[2])) if found else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

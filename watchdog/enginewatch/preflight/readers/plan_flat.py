@@ -11,7 +11,8 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from enginewatch.preflight.devices import Capability, Device
+from enginewatch.preflight.capability import Capability
+from enginewatch.preflight.devices import Device
 from enginewatch.preflight.readers.plan_record import Record
 
 _BASE: Final = 8

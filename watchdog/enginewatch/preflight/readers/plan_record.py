@@ -14,7 +14,8 @@ import struct
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from enginewatch.preflight.devices import Capability, Device
+from enginewatch.preflight.capability import Capability
+from enginewatch.preflight.devices import Device
 
 MARKED, UNMARKED = b"\x02\x80\x01\x00", b"\x02\x00\x01\x00"
 """The first token of a body, from TensorRT 8.2 and before."""

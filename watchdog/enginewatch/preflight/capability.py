@@ -1,0 +1,28 @@
+"""A CUDA compute capability, which is what compiled code and engines are bound to."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+_WRITTEN: Final = re.compile(r"(\d{1,2})\.(\d)")
+
+
+class Capability(NamedTuple):
+    """`str` gives it as `9.0`, `sm` as `sm_90`."""
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+    @property
+    def sm(self) -> str:
+        return f"sm_{self.major}{self.minor}"
+
+
+def parse_capability(text: str) -> Capability | None:
+    """Of `9.0`; None for what is none."""
+    found = _WRITTEN.fullmatch(text.strip())
+    return Capability(int(found[1]), int(found[2])) if found else None
