@@ -27,8 +27,8 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the model said (`;` ends an answer and is not in the text), and how likely the right
-    answer was: mean of its six tokens' natural log-probabilities."""
+    """What the model said (`;` ends an answer and is not in the text), and the log-probability of
+    the right answer: nats, its six tokens together, as the canary counts."""
 
     text: str
     logprob: float
@@ -78,5 +78,5 @@ def _likely(client: httpx.Client, texts: list[str]) -> list[float]:
     likely = []
     for choice in choices:
         values = choice["logprobs"]["token_logprobs"]  # type: ignore[index]
-        likely.append(sum(values[PROMPT : PROMPT + ANSWER]) / ANSWER)
+        likely.append(sum(values[PROMPT : PROMPT + ANSWER]))
     return likely

@@ -1,8 +1,8 @@
 """Answers of served models, kept so that statistics can be replayed without an engine.
 
 JSON lines, compressed: the questions once, then one line a round (all questions asked once of one
-model under one load): which answers were wrong and what they said, and the mean log-probability
-of the right answer's tokens, question by question.
+model under one load): which answers were wrong and what they said, and the log-probability
+of the right answer (nats, all tokens together), question by question.
 """
 
 from __future__ import annotations

@@ -1,0 +1,151 @@
+"""How many answers until the page: recorded answers through the canary's own sequential tests.
+
+    PYTHONPATH=chaos python -m chaos.fp4.replay tests/data/fp4-ladder.jsonl.xz
+
+Questions are drawn at random with replacement, as the canary does in production, and the answer is
+the one that the real engine gave: any number of lives can be replayed from one recording.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+
+from chaos.fp4.arithmetic import ANSWER, FAMILIES
+from chaos.fp4.recording import Recording, Round, read
+
+from enginewatch.canary.baseline import Answer, Baseline, Known
+from enginewatch.canary.decision import shipped_decision
+from enginewatch.canary.panel import Panel
+from enginewatch.canary.task import task_of
+
+HEALTHY = "bf16"
+REPETITIONS = 3
+"""Rounds of the healthy model that make the baseline; its other rounds are what is judged."""
+WAYS = {"pass rate": frozenset({"pass", "steady"}), "log-prob": frozenset({"logprob"})}
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One deployment, replayed: after how many answers each way of judging paged, if it did."""
+
+    answers: int
+    paged: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One rung: pass rates by family and log-probabilities of a token, and its lives."""
+
+    rung: str
+    variant: str
+    rates: dict[str, float]
+    logprob: float
+    lives: list[Life]
+
+    def pages(self, way: str) -> list[int]:
+        """Answers until the page, of the lives that had one."""
+        return sorted(life.paged[way] for life in self.lives if way in life.paged)
+
+    def shown(self, way: str) -> str:
+        """`median (most)` of the answers until the page, or how many lives had none."""
+        found = self.pages(way)
+        if not found:
+            return "silent"
+        quiet = len(self.lives) - len(found)
+        extra = f", {quiet} of {len(self.lives)} silent" if quiet else ""
+        return f"{median(found):.0f} (at most {found[-1]}{extra})"
+
+
+class Replay:
+    """A recording, and the baseline that its first healthy rounds make."""
+
+    def __init__(self, recording: Recording):
+        self._recording = recording
+        self._places = {question.id: place for place, question in enumerate(recording.questions)}
+        rounds = recording.of(HEALTHY)[:REPETITIONS]
+        self.baseline = Baseline(
+            tuple(
+                Known(
+                    task_of(question.to_json(), question.id),
+                    tuple(self._answer(round_, place) for round_ in rounds),
+                )
+                for place, question in enumerate(recording.questions)
+            )
+        )
+
+    def _answer(self, round_: Round, place: int) -> Answer:
+        text = round_.wrong.get(place)
+        right = self._recording.questions[place].right[:-1]
+        return Answer(right if text is None else text, text is None, round_.logprob[place])
+
+    def judged(self, rung: str) -> list[Round]:
+        """The rounds of a rung that are no part of the baseline."""
+        return self._recording.of(rung)[REPETITIONS if rung == HEALTHY else 0 :]
+
+    def life(self, rung: str, *, answers: int, seed: int) -> Life:
+        """Judge so many answers, each drawn from any round; ends early when all ways paged."""
+        rng = random.Random(seed)  # noqa: S311  nothing secret
+        panel = Panel(self.baseline, shipped_decision())
+        rounds = self.judged(rung)
+        paged: dict[str, int] = {}
+        count = 0
+        while count < answers and len(paged) < len(WAYS):
+            count += 1
+            task = panel.draw(rng).task.id
+            changes = panel.take(task, self._answer(rng.choice(rounds), self._places[task])).changes
+            for way, tests in WAYS.items():
+                if any(change.began and change.test in tests for change in changes):
+                    paged.setdefault(way, count)
+        return Life(count, paged)
+
+    def summary(self, rung: str, *, lives: int, answers: int) -> Summary:
+        """Rates and log-probabilities of a rung, and so many lives of at most so many answers."""
+        rounds = self._recording.of(rung)
+        asked = self._recording.questions
+        rates = {
+            family: fmean(
+                place not in each.wrong
+                for each in rounds
+                for place, question in enumerate(asked)
+                if question.family == family
+            )
+            for family in FAMILIES
+        }
+        return Summary(
+            rung,
+            rounds[0].variant,
+            rates,
+            fmean(value / ANSWER for each in rounds for value in each.logprob),
+            [self.life(rung, answers=answers, seed=seed) for seed in range(lives)],
+        )
+
+
+def table(recording: Recording, *, lives: int = 20, answers: int = 20_000) -> str:
+    """Markdown: a line a rung, with the answers until each way of judging paged."""
+    replay = Replay(recording)
+    head = ["rung", "stored as", *FAMILIES, "log-prob of a token", *WAYS]
+    rows = [head, ["---"] * len(head)]
+    for rung in dict.fromkeys(each.rung for each in recording.rounds):
+        found = replay.summary(rung, lives=lives, answers=answers)
+        rates = [f"{found.rates[family]:.4f}" for family in FAMILIES]
+        pages = [found.shown(way) for way in WAYS]
+        rows.append([rung, found.variant, *rates, f"{found.logprob:.5f}", *pages])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def main() -> None:
+    """Print the table of a recording."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("recording", type=Path)
+    parser.add_argument("--lives", type=int, default=20, help="replays of each rung")
+    parser.add_argument("--answers", type=int, default=20_000, help="at most, in each replay")
+    options = parser.parse_args()
+    print(table(read(options.recording), lives=options.lives, answers=options.answers))
+
+
+if __name__ == "__main__":
+    main()
