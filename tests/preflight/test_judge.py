@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from enginewatch.evidence.verdict import Evidence
 from enginewatch.preflight.checks import samples
 from enginewatch.preflight.facts import Facts
@@ -28,3 +30,27 @@ def test_nothing_given_is_nothing_judged() -> None:
     assert not judged.findings
     assert not judged.passed
     assert {rule.code for rule in judged.silent} >= {"EW-INPUT-001"}
+
+
+@pytest.mark.parametrize(
+    ("where", "source", "line"),
+    [
+        ("deploy.yml:12", "deploy.yml", 12),
+        ("a b/launch.sh:3:7", "a b/launch.sh", 3),
+        ("--command:2", "--command", 2),
+        ("--gpus 8xB200", "--gpus 8xB200", 0),
+        ("--url gpu-1:8000", "--url gpu-1:8000", 0),
+        ("http://gpu-1:8000", "http://gpu-1:8000", 0),
+        ("C:engine", "C:engine", 0),
+        ("x:0", "x:0", 0),
+    ],
+)
+def test_a_place_in_a_file_is_told_as_file_and_line(where: str, source: str, line: int) -> None:
+    judged = judge(samples(Facts(unread=(Unread(where, "odd"),))), shipped_preflight())
+    assert judged.findings[0].evidence == (Evidence(source, line, "odd"),)
+
+
+def test_two_facts_of_one_place_keep_their_own_evidence() -> None:
+    facts = Facts(unread=(Unread("a.yml:1", "one"), Unread("a.yml:1", "two")))
+    judged = judge(samples(facts), shipped_preflight())
+    assert {finding.evidence[0].text for finding in judged.findings} == {"one", "two"}

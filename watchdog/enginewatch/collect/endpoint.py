@@ -56,7 +56,7 @@ async def look(
     found = _Page(target, rules)
     found.take(page)
     return Endpoint(
-        url=url,
+        url=url if "://" in url else f"http://{url}",
         result=str(ended.result),
         seconds=ended.duration,
         status=ended.status,

@@ -21,6 +21,7 @@ findings of the check `architecture`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -33,11 +34,13 @@ from enginewatch.errors import EnginewatchError
 from enginewatch.evidence.alerts import findings_of_alerts
 from enginewatch.evidence.pack import VerdictRule, load_verdicts
 from enginewatch.evidence.timeline import Judgement, Rules, Timeline, judge_timeline
+from enginewatch.evidence.verdict import Evidence
 from enginewatch.model import METRIC_NAME, Labels, Sample
 from enginewatch.preflight.finding import Finding
 from enginewatch.preflight.observe import Observed
 from enginewatch.rulepack import rules_path
 
+_PLACE: Final = re.compile(r"(.+?):([1-9]\d{0,8})(?::\d+)?", re.DOTALL)
 _TEST_SUFFIX: Final = ".test.yml"
 _SHARED: Final = Path("diagnose") / "configurations.yml"
 _SHARED_CHECK: Final = "architecture"
@@ -136,16 +139,32 @@ def _timeline(observations: Iterable[Observed]) -> Timeline:
     for each in observations:
         labels = Labels(each.labels, **{METRIC_NAME: each.name})
         if each.evidence is not None:
-            line = f"{each.evidence.source}:{each.evidence.line}"
-            # Two facts of one place tell themselves apart by what they say.
-            if timeline.lines.setdefault(line, each.evidence) != each.evidence:
-                line = f"{line} {each.evidence.text}"
-                timeline.lines.setdefault(line, each.evidence)
-            labels = labels.with_(line=line)
+            labels = labels.with_(line=_noted(timeline.lines, _placed(each.evidence)))
         found.setdefault(labels, Sample(labels, each.value))
     if found:
         timeline.add("preflight", 0, found.values())
     return timeline
+
+
+def _noted(lines: dict[str, Evidence], evidence: Evidence) -> str:
+    """The value of the label `line` that stands for this evidence from now on."""
+    line = f"{evidence.source}:{evidence.line}"
+    # Two facts of one place tell themselves apart by what they say.
+    if lines.setdefault(line, evidence) != evidence:
+        line = f"{line} {evidence.text}"
+        lines.setdefault(line, evidence)
+    return line
+
+
+def _placed(evidence: Evidence) -> Evidence:
+    """Records write their place as `file:line` or `--command:line`; options' values have colons
+    of their own, and URLs."""
+    found = _PLACE.fullmatch(evidence.source)
+    if evidence.line or found is None or "://" in found[1]:
+        return evidence
+    if found[1].startswith("-") and " " in found[1]:
+        return evidence
+    return Evidence(found[1], int(found[2]), evidence.text)
 
 
 def _findings(judgement: Judgement, timeline: Timeline, rules: PreflightRules) -> Iterator[Finding]:

@@ -50,7 +50,8 @@ def _finding(finding: Finding) -> Iterator[str]:
     sure = "" if finding.confidence == "definite" else f", {finding.confidence}"
     yield f"{indent}{finding.verdict}{sure}"
     for each in finding.evidence[:_SHOWN]:
-        yield f"{indent}at {place(each)}: {one_line(each.text, WIDTH)}"
+        text = f"at {place(each)}: {one_line(each.text)}"
+        yield from _wrapped(text, indent, f"{indent}   ")
     told = [
         f"{name} {_value(value)}" for name, value in finding.fields.items() if value is not None
     ]
