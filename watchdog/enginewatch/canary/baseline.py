@@ -133,6 +133,14 @@ def read_baseline(path: Path) -> Baseline:
     return Baseline(known, head.get("chat") is True, about, str(path))
 
 
+def is_baseline(path: Path) -> bool:
+    """Whether the file says that it is one. Raises CanaryError where it can't be read."""
+    if path.is_dir():
+        return False
+    _, first = next(lines(path), ("", ""))
+    return f'"{_KEY}"' in first[:1000]
+
+
 def _known(row: Any, where: str) -> Known:
     if not isinstance(row, Mapping) or not isinstance(row.get("answers"), list):
         raise CanaryError("not a task with answers", where=where, hint="task and answers")

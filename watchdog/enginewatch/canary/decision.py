@@ -87,6 +87,7 @@ class Garbled(_Part):
 
 class Degenerate(_Part):
     recent: int = Field(gt=0)
+    alarm: int = Field(gt=0)
     run: Run
     loop: Loop
     salad: Salad

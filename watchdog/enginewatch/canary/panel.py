@@ -156,6 +156,19 @@ class Panel:
             found -= each.faults | faults(each.text, self._decision.degenerate)
         return found
 
+    @property
+    def degenerate(self) -> float:
+        """How many of the recent answers are no language, in units of what is an alarm."""
+        return sum(map(bool, self._faults)) / self._decision.degenerate.alarm
+
+    def kinds(self) -> dict[str, int]:
+        """The recent answers that are no language, by what is wrong with them."""
+        return {
+            kind.value: count
+            for kind in Fault
+            if (count := sum(kind in each for each in self._faults))
+        }
+
     def watches(self) -> Iterator[tuple[str, str, Watch]]:
         """Test, family and watch of each."""
         for name, group in self._groups.items():
@@ -183,6 +196,7 @@ class Panel:
                 shift = math.fsum(group.shifts) / len(group.shifts)
                 yield _sample("logprob_shift_nats", shift, family=family)
         yield _sample("judged_answers", len(self._faults))
+        yield _sample("evidence_ratio", self.degenerate, test="degenerate", family=OVERALL)
         yield _sample("unscored_answers_total", self.unscored)
         for kind in Fault:
             count = sum(kind in each for each in self._faults)

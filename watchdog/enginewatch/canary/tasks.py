@@ -53,6 +53,8 @@ from enginewatch.rulepack import rules_path
 
 _HOLE: Final = re.compile(r"<<([^<>]+)>>")
 _ATTEMPTS: Final = 200
+_OTHERS: Final = 20
+"""How often a question is drawn that was asked already, until it is asked twice."""
 DECISION: Final = "decision.yml"
 """The one file in the folder of families that is none."""
 
@@ -99,11 +101,17 @@ def _is_code(family: Family) -> bool:
 
 def _tasks(family: Family, seed: str, count: int) -> Iterator[Task]:
     made = []
+    asked: set[str] = set()
     for place in range(count):
         template = family.templates[place % len(family.templates)]
         name = f"{family.name}-{template['name']}-{place // len(family.templates)}"
         rng = random.Random(f"{seed}/{family.version}/{name}")  # noqa: S311 - not a secret
-        made.append(_task(family, template, name, rng))
+        for _ in range(_OTHERS):
+            task = _task(family, template, name, rng)
+            if task.task.prompt not in asked:
+                break
+        asked.add(task.task.prompt)
+        made.append(task)
     yield from _with_values(made, family.file)
 
 

@@ -13,6 +13,7 @@ import typer
 
 from enginewatch import __version__
 from enginewatch.cli import (
+    canary,
     check_config,
     diagnose,
     notify,
@@ -39,6 +40,7 @@ app.command("check-config")(check_config.check_config)
 app.add_typer(rules.app, name="rules")
 app.add_typer(notify.app, name="notify")
 app.add_typer(silence.app, name="silence")
+app.add_typer(canary.app, name="canary")
 app.command("diagnose")(diagnose.diagnose)
 app.command("preflight")(preflight.preflight)
 app.command("record")(record.record)

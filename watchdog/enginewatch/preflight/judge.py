@@ -22,7 +22,7 @@ findings of the check `architecture`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -67,6 +67,14 @@ class PreflightRules:
     files: tuple[RuleFile, ...]
     rules: Mapping[str, Rule]
     verdicts: Mapping[str, VerdictRule]
+
+    def only(self, checks: Collection[str]) -> PreflightRules:
+        """These checks and no others, for a command that gives facts for no more."""
+        return PreflightRules(
+            tuple(file for file in self.files if Path(file.path).stem in checks),
+            {name: rule for name, rule in self.rules.items() if rule.check in checks},
+            self.verdicts,
+        )
 
     @property
     def codes(self) -> frozenset[str]:
