@@ -1,0 +1,117 @@
+"""What the core asks of a dialect. Its page is fed with events, so what a page does not tell in a
+hang it does not tell because no event came, and not because it was told to be silent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from starlette.routing import BaseRoute
+
+from enginechaos.sim.engine import Engine, StepReport
+from enginechaos.sim.life import Life
+from enginechaos.sim.settings import Settings
+
+
+class EngineState(Protocol):
+    """What routes may know of the engine."""
+
+    @property
+    def dead(self) -> bool: ...
+
+    async def generate_one(self) -> bool:
+        """One token, however long it takes; False where the engine is dead."""
+
+
+@dataclass(frozen=True)
+class Titles:
+    """`server` may name the port: it is how a watchdog finds whose a process is."""
+
+    server: str
+    core: str
+    ranks: Sequence[str]
+
+    def rank(self, rank: int) -> str:
+        return self.ranks[rank]
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """What one step gave the API server: prompts that ended in it, tokens generated, gaps in
+    seconds."""
+
+    prompts: list[Life] = field(default_factory=list)
+    generated: int = 0
+    gaps: list[float] = field(default_factory=list)
+
+
+class Page(Protocol):
+    """The metrics of the API server, by events."""
+
+    def cache_config(self, blocks: int) -> None:
+        """The KV cache has this many blocks."""
+
+    def preempted(self, times: int) -> None:
+        """A request that was preempted `times` has resumed."""
+
+    def step(self, report: StepReport, iteration: Iteration) -> None: ...
+
+    def finished(self, life: Life, reason: str) -> None:
+        """`reason`: stop, length, abort or error."""
+
+    def http(self, path: str, method: str, status: int, seconds: float) -> None: ...
+
+
+class ServerLog(Protocol):
+    """Lines of the API server."""
+
+    def starting(self) -> None: ...
+
+    def serving(self) -> None: ...
+
+    def interval(self, seconds: float) -> None:
+        """The periodic line, of what came since the last."""
+
+    def engine_died(self, waiting: int, *, silently: bool) -> None:
+        """`waiting` clients had a request in it. `silently`: without a word, as by SIGKILL."""
+
+    def shutdown(self, killed: Sequence[tuple[str, int]]) -> None:
+        """`killed`: title and pid of processes that had to be."""
+
+
+class CoreLog(Protocol):
+    """Lines of the engine core."""
+
+    def started(self, blocks: int) -> None: ...
+
+    def start_failed(self, message: str) -> None: ...
+
+    def step_is_late(self) -> None: ...
+
+    def step_timed_out(self, engine: Engine) -> None: ...
+
+    def rank_died(self, rank: int, code: int) -> None: ...
+
+    def out_of_memory(self, message: str, engine: Engine) -> None: ...
+
+
+class Dialect(Protocol):
+    settings: Settings
+    titles: Titles
+    version: str
+    lingers: float
+    """Seconds that the API server stays after the engine has died; negative: for ever."""
+
+    def __init__(self, settings: Settings): ...
+
+    @property
+    def page(self) -> Page:
+        """Of this process; made when it is first asked for."""
+
+    def routes(self, engine: EngineState) -> list[BaseRoute]:
+        """Health, version and metrics; the OpenAI routes are everybody's."""
+
+    def server_log(self) -> ServerLog: ...
+
+    def core_log(self) -> CoreLog: ...
