@@ -67,6 +67,13 @@ gpu-check: ## Real GPU: readings, an out-of-memory, a stopped process; saves wha
 	PYTHONPATH=watchdog:.:$(GPU_SITE) $(GPU_PYTHON) -m tests.gpu.check \
 	  --out $(or $(OUT),gpu-check-out) $(GPU_CHECK)
 
+.PHONY: gpu-memory
+gpu-memory: ## Real GPU: what preflight says a model needs, against what it takes
+	@[ ! -d gpu-wheels ] || $(GPU_PYTHON) -m pip install --quiet --no-index --no-deps \
+	  --no-cache-dir --upgrade --target $(GPU_SITE) gpu-wheels/*.whl
+	PYTHONPATH=watchdog:.:$(GPU_SITE) $(GPU_PYTHON) -m tests.gpu.memory \
+	  --out $(or $(OUT),gpu-check-out) $(GPU_CHECK)
+
 .PHONY: gpu-wheels
 gpu-wheels: $(READY) ## Wheels for gpu-check on a machine without network (x86-64, Python 3.12)
 	$(BIN)/python -m pip download --quiet --no-deps --only-binary=:all: --python-version 3.12 \

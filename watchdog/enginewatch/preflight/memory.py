@@ -194,10 +194,14 @@ def activation_bytes(shape: Shape, tokens: int, tensor: int) -> int:
     return math.ceil(tokens * _HALF * (beside + max(attention, mlp)))
 
 
-def logits_bytes(vocab: int, rows: int) -> int:
-    """Logits of a step, their float32 copy, probabilities, and a sort for top-p and top-k."""
-    names = ("logits", "logits-float32", "logits-probabilities", "logits-sort")
-    return rows * vocab * sum(_constant(name) for name in names)
+def logits_bytes(vocab: int, rows: int, *, sort: bool = True) -> int:
+    """Logits of a step, their float32 copy, probabilities, and a sort for top-p and top-k.
+
+    The sort comes before the probabilities, and is gone by then: the larger of both counts.
+    """
+    first = _constant("logits") + _constant("logits-float32")
+    after = _constant("logits-probabilities")
+    return rows * vocab * (first + (max(_constant("logits-sort"), after) if sort else after))
 
 
 def _logits_line(plan: Plan, rows: int, activations: int) -> Line:

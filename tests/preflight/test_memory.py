@@ -1,0 +1,158 @@
+"""Memory sums against published figures, and against what must hold of any of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from enginewatch.preflight.memory import (
+    Model,
+    Plan,
+    cache_size,
+    estimate,
+    logits_bytes,
+    pool,
+    rank_weight_bytes,
+    weight_bytes,
+    weight_format,
+)
+from enginewatch.preflight.shapes import Shape, known_models, shape_of_name
+
+GIBI = 2**30
+
+
+def shape(name: str) -> Shape:
+    found = shape_of_name(name)
+    assert found is not None
+    return found
+
+
+def plan(name: str, **given: Any) -> Plan:
+    number_format = weight_format(given.pop("format", "bf16"))
+    sizes = {"step_tokens": 8192, "sequences": 64, "length": 8192, **given}
+    return Plan(model=Model(shape=shape(name), format=number_format), **sizes)
+
+
+@pytest.mark.parametrize(
+    ("name", "number_format", "gigabytes"),
+    [
+        ("Llama-3.1-70B", "bf16", 141.1),
+        ("Llama-3.1-8B", "bf16", 16.06),
+        ("Llama-3.1-405B", "bf16", 811.7),
+        ("DeepSeek-V3", "fp8_block", 673),  # 671 billion in FP8; embeddings and output in bf16
+        ("gpt-oss-20b", "mxfp4", 13.8),  # files of the original checkpoint
+        ("gpt-oss-120b", "mxfp4", 65.2),
+        ("Llama-3.1-70B", "nvfp4", 42.7),
+    ],
+)
+def test_weights_against_the_published_checkpoints(
+    name: str, number_format: str, gigabytes: float
+) -> None:
+    found = weight_bytes(shape(name), weight_format(number_format))
+    assert found / 1e9 == pytest.approx(gigabytes, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "weights", "cache"), [(2, 65.7, 80.0), (4, 32.9, 40.0), (8, 16.4, 20.0)]
+)
+def test_llama_70b_over_several_gpus(tensor: int, weights: float, cache: float) -> None:
+    """Of the worked example: bf16, 64 sequences of 8192 tokens, GiB on each GPU."""
+    found = estimate(plan("Llama-3.1-70B", tensor=tensor))
+    assert found.fixed[0].amount / GIBI == pytest.approx(weights, rel=0.01)
+    assert 64 * found.sequence / GIBI == pytest.approx(cache, rel=0.01)
+
+
+def test_a_draft_adds_its_weights_and_its_own_cache() -> None:
+    draft = Model(shape=shape("Llama-3.1-8B"), format=weight_format("bf16"))
+    found = estimate(plan("Llama-3.1-70B", tensor=2, draft=draft, draft_tensor=2))
+    assert found.draft_weights / GIBI == pytest.approx(7.5, rel=0.01)
+    assert 64 * found.sequence / GIBI == pytest.approx(112, rel=0.01)
+    assert found.token == 163_840 + 65_536
+
+
+def test_activations_agree_with_measured_coefficients() -> None:
+    """aiconfigurator's for Llama: 2 B x tokens x 8192 x 11 on one GPU, x 5 on four."""
+    lines = {t: estimate(plan("Llama-3.1-70B", tensor=t)).fixed[1].amount for t in (1, 4)}
+    assert lines[1] == pytest.approx(2 * 8192 * 8192 * 11, rel=0.2)
+    assert lines[4] == pytest.approx(2 * 8192 * 8192 * 5, rel=0.2)
+
+
+def test_speculation_multiplies_the_logits() -> None:
+    with_, without = (estimate(plan("Llama-3.1-8B", sequences=256, speculative=k)) for k in (5, 0))
+    assert with_.step_rows == 6 * without.step_rows
+    assert logits_bytes(128256, 1536) > GIBI
+    assert with_.total > without.total
+
+
+def test_mla_is_the_same_on_every_rank_and_attention_data_parallelism_divides_nothing() -> None:
+    assert estimate(plan("DeepSeek-V3", tensor=8)).token == 70_272
+    shared = plan("Llama-3.1-70B", tensor=8, attention_data_parallel=True)
+    assert estimate(shared).token == 327_680
+
+
+def test_each_runtime_has_its_own_idea_of_a_share() -> None:
+    found = estimate(plan("Llama-3.1-8B"))
+    memory = 80 * GIBI
+    vllm, trtllm, sglang = (
+        pool(found, runtime, memory, 0.9) for runtime in ("vllm", "trtllm", "sglang")
+    )
+    left = memory - found.total - found.outside.amount
+    assert vllm.room == 72 * GIBI - found.total
+    assert trtllm.room == int(left * 0.9)
+    assert sglang.room == 72 * GIBI - found.fixed[0].amount
+    assert pool(found, "vllm", 8 * GIBI, 0.9).room < 0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("NVFP4", "nvfp4"),
+        ("Llama-3.1-8B-Instruct-FP8", "fp8"),
+        ("awq", "int4"),
+        ("mxfp4", "mxfp4"),
+        ("bfloat16", "bf16"),
+        ("", "bf16"),
+        ("float32", "fp32"),
+    ],
+)
+def test_formats_by_name(text: str, expected: str) -> None:
+    assert weight_format(text).name == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("", 2), ("fp8_e4m3", 1), ("fp8", 1), ("nvfp4", 0.5625), ("bfloat16", 2)]
+)
+def test_elements_of_the_cache(text: str, size: float) -> None:
+    assert cache_size(text) == size
+
+
+_MODELS = st.sampled_from([known.shape for known in known_models()])
+
+
+@settings(deadline=None, max_examples=100)
+@given(_MODELS, st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4]))
+def test_more_gpus_never_hold_more_each(model: Shape, tensor: int, pipeline: int) -> None:
+    number_format = weight_format("bf16")
+    whole = weight_bytes(model, number_format)
+    part = rank_weight_bytes(model, number_format, tensor, pipeline)
+    assert whole / (tensor * pipeline) <= part <= whole
+
+
+@settings(deadline=None, max_examples=100)
+@given(_MODELS, st.integers(1, 16384), st.integers(1, 512), st.integers(1, 65536))
+def test_a_larger_ask_never_needs_less(
+    model: Shape, step: int, sequences: int, length: int
+) -> None:
+    small = Plan(
+        model=Model(shape=model, format=weight_format("fp8")),
+        step_tokens=step,
+        sequences=sequences,
+        length=length,
+    )
+    large = replace(small, step_tokens=2 * step, sequences=sequences + 1, speculative=2)
+    assert estimate(large).total >= estimate(small).total
+    assert estimate(replace(small, length=length + 1)).sequence >= estimate(small).sequence
