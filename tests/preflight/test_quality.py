@@ -164,3 +164,22 @@ def test_a_damaged_evaluation_is_unknown(tmp_path: Path) -> None:
     found = judged(facts, quantized=False)
     assert [each.code for each in found.findings] == ["EW-INPUT-001"]
     assert dict(undetermined(found, ["quality"]))
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("vllm serve meta-llama/Llama-3.1-8B-Instruct", set()),
+        ("vllm serve meta-llama/Llama-3.1-8B-Instruct --quantization fp8", {"EW-QUALITY-009"}),
+        ("vllm serve nvidia/Llama-3.1-8B-Instruct-NVFP4", {"EW-QUALITY-009"}),
+        ("vllm serve meta-llama/Llama-3.1-8B-Instruct --kv-cache-dtype fp8", {"EW-QUALITY-010"}),
+        ("vllm serve meta-llama/Llama-3.1-8B-Instruct --kv-cache-dtype auto", set()),
+        # Released so: there is nothing to compare with.
+        ("vllm serve openai/gpt-oss-20b", set()),
+        ("vllm serve deepseek-ai/DeepSeek-V3 -tp 8", set()),
+        ("vllm serve nvidia/DeepSeek-V3-0324-NVFP4 -tp 8", {"EW-QUALITY-009"}),
+    ],
+)
+def test_commands_tell_formats_too(command: str, expected: set[str]) -> None:
+    facts = gather(Inputs({"--command": (command,), "--gpus": ("8xB200",)}))
+    assert codes(judged(facts, quantized=False)) == expected

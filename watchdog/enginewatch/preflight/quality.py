@@ -13,7 +13,9 @@ from typing import Final
 from enginewatch.canary.evaluation import Comparison, Evaluation, compare
 from enginewatch.evidence.verdict import Evidence
 from enginewatch.preflight.facts import Facts
+from enginewatch.preflight.memory import cache_size
 from enginewatch.preflight.observe import Observed, observed
+from enginewatch.preflight.served import served
 
 CONFIDENCES: Final = (0.95, 0.99)
 """Of the intervals that rules can choose from, by their label `confidence`."""
@@ -27,6 +29,7 @@ def samples(facts: Facts) -> Iterator[Observed]:
     for side, given in (("candidate", facts.evaluations), ("baseline", facts.baselines)):
         for each in given:
             yield observed(f"{_PREFIX}info", 1, _about(each, side), side=side)
+    yield from _formats(facts)
     if not (facts.evaluations and facts.baselines):
         return
     baseline, candidate = _whole(facts.baselines), _whole(facts.evaluations)
@@ -37,6 +40,23 @@ def samples(facts: Facts) -> Iterator[Observed]:
     yield observed(f"{_PREFIX}compared_families", len(comparisons))
     for comparison in comparisons:
         yield from _compared(comparison, candidate.source)
+
+
+def _formats(facts: Facts) -> Iterator[Observed]:
+    """`enginewatch_preflight_weight_bytes` and `…_cache_bytes`: of one element, by model and
+    format, of what the commands start."""
+    for launch in facts.launches:
+        cache = launch.text("kv_cache_dtype")
+        if cache:
+            place = Evidence(launch.where_of("kv_cache_dtype"), 0, launch.command)
+            labels = {"launch": launch.where, "format": cache}
+            yield observed("enginewatch_preflight_cache_bytes", cache_size(cache), place, **labels)
+    for each in served(facts):
+        if each.model is not None:
+            place = Evidence(each.launch.where, 0, each.launch.command)
+            labels = {"model": each.name, "format": each.model.format.name}
+            size = each.model.format.size
+            yield observed("enginewatch_preflight_weight_bytes", size, place, **labels)
 
 
 def _whole(parts: Sequence[Evaluation]) -> Evaluation:

@@ -33,7 +33,7 @@ def render(report: Report) -> str:
     parts = [
         *(list(_finding(finding)) for finding in report.findings),
         *(list(_sheet(sheet)) for sheet in report.sheets),
-        list(_rules("Passed", report.passed)),
+        list(_passed(report.passed)),
         list(_not_judged(report.silent)),
         [f"Required and not determined: {check}: {why}" for check, why in report.missing],
         [f"Preflight {conclusion(report)} (exit {report.outcome.code})"],
@@ -88,23 +88,29 @@ def _sheet(sheet: Sheet) -> Iterator[str]:
         yield from _wrapped(sentence(remark), "  ", "  ")
 
 
-def _rules(title: str, rules: Iterable[Rule]) -> Iterator[str]:
-    found = sorted(rules, key=lambda rule: rule.code)
-    if found:
-        yield f"{title}:"
-    for rule in found:
-        yield f"  {rule.code}  {rule.title}"
+def _passed(rules: Iterable[Rule]) -> Iterator[str]:
+    """By check: what was looked at and found to be right."""
+    by_check = _by_check(rules)
+    if by_check:
+        yield "Passed:"
+    for check, found in by_check.items():
+        titles = "; ".join(rule.title for rule in found)
+        yield from _wrapped(f"{check} ({len(found)}): {titles}", "  ", "    ")
 
 
 def _not_judged(rules: Iterable[Rule]) -> Iterator[str]:
-    """By check, so that it is short: most runs give only a part of all inputs."""
-    by_check: dict[str, list[str]] = {}
-    for rule in sorted(rules, key=lambda rule: rule.code):
-        by_check.setdefault(rule.check, []).append(rule.code)
-    if by_check:
-        yield "Not judged, for want of something to judge by:"
-    for check, codes in sorted(by_check.items()):
-        yield from _wrapped(f"{check}: {', '.join(codes)}", "  ", "    ")
+    """Short: most runs give only a part of all inputs."""
+    counted = [f"{check} ({len(found)})" for check, found in _by_check(rules).items()]
+    if counted:
+        told = f"Not judged, for want of something to judge by: {', '.join(counted)}"
+        yield from _wrapped(told, "", "  ")
+
+
+def _by_check(rules: Iterable[Rule]) -> dict[str, list[Rule]]:
+    found: dict[str, list[Rule]] = {}
+    for rule in sorted(rules, key=lambda rule: (rule.check, rule.code)):
+        found.setdefault(rule.check, []).append(rule)
+    return found
 
 
 def _wrapped(text: str, lead: str, indent: str) -> list[str]:
