@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree as Xml
@@ -130,3 +131,52 @@ def test_every_option_that_names_an_input_has_a_reader() -> None:
 
 def test_every_form_has_a_name() -> None:
     assert {str(form) for form in Format} == set(FORMATS)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "arguments", "code"),
+    [
+        (
+            "unquoted.sh",
+            'vllm serve m --speculative-config {"model": "d", "num_speculative_tokens": 3}\n',
+            ("--script", "unquoted.sh"),
+            "EW-LAUNCH-004",
+        ),
+        (
+            "flag.sh",
+            "vllm serve m --tensor-paralel-size 2\n",
+            ("--script", "flag.sh"),
+            "EW-LAUNCH-001",
+        ),
+        ("open.sh", "vllm serve 'm\n", ("--script", "open.sh"), "EW-INPUT-001"),
+        (
+            "tags.yml",
+            "kind: Pod\nspec: !!python/object/apply:os.system ['true']\n",
+            ("--manifest", "tags.yml"),
+            "EW-INPUT-001",
+        ),
+        (
+            "bomb.yml",
+            "a: &a [x, x, x, x]\n"
+            + "".join(
+                f"{after}: &{after} [{', '.join(['*' + before] * 9)}]\n"
+                for before, after in pairwise("abcdefghij")
+            ),
+            ("--manifest", "bomb.yml"),
+            "EW-INPUT-001",
+        ),
+        ("tabs.yml", "services:\n\tengine: {}\n", ("--manifest", "tabs.yml"), "EW-INPUT-001"),
+        ("binary.sh", "\x00\x7fELF", ("--script", "binary.sh"), "EW-INPUT-001"),
+        ("scores.csv", "family,task\n", ("--evals", "scores.csv"), "EW-INPUT-001"),
+        ("results.json", "[[[[", ("--evals", "results.json"), "EW-INPUT-001"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_a_finding(
+    run: Run, folder: Path, name: str, text: str, arguments: tuple[str, ...], code: str
+) -> None:
+    """Never a traceback, and never a pass where the check is required."""
+    (folder / name).write_text(text)
+    done = run(*arguments, "--gpus", "H200", "--format", "json", "--require", "all")
+    assert done.returncode in {1, 3}, done.stderr
+    assert code in {finding["code"] for finding in json.loads(done.stdout)["findings"]}
+    assert not done.stderr
