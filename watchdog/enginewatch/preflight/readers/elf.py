@@ -87,7 +87,7 @@ def is_whole(ranges: Ranges) -> bool:
     header = ranges.read(0, _HEADER)
     (segments,) = struct.unpack_from("<Q", header, 0x20)
     size, count = struct.unpack_from("<HH", header, 0x36)
-    return max(*ends, segments + size * count) <= ranges.size
+    return bool(max(*ends, segments + size * count) <= ranges.size)
 
 
 def cuda_target(ranges: Ranges, at: int = 0) -> Target | None:
