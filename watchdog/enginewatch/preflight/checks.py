@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from enginewatch.preflight import canary, fleet, launch_check, live, memory_check, quality, unread
+from enginewatch.preflight import (
+    canary,
+    fleet,
+    launch_check,
+    live,
+    memory_check,
+    prefill,
+    quality,
+    unread,
+)
 from enginewatch.preflight.facts import Facts
 from enginewatch.preflight.observe import Observed
 from enginewatch.preflight.sheet import Sheet
@@ -24,6 +33,7 @@ CHECKS: Final = (
     Check("inputs", fleet.samples),
     Check("launch", launch_check.samples),
     Check("memory", memory_check.samples, memory_check.sheets),
+    Check("prefill", prefill.samples),
     Check("quality", quality.samples),
     Check("canary", canary.samples),
     Check("live", live.samples),
