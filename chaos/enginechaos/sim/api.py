@@ -7,6 +7,7 @@ import json
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from starlette.requests import Request as HttpRequest
@@ -16,7 +17,7 @@ from starlette.routing import BaseRoute, Route
 from enginechaos.sim.client import EngineClient, EngineDead
 from enginechaos.sim.engine import Output, Request
 from enginechaos.sim.settings import Settings
-from enginechaos.sim.tokens import token_ids
+from enginechaos.sim.tokens import pieces, token_ids
 
 _GONE: Final = "EngineCore encountered an issue. See stack trace (above) for the root cause."
 
@@ -73,7 +74,7 @@ class Api:
             return _error(404, f"The model `{body['model']}` does not exist.", "NotFoundError")
         if self._client.dead:
             return _error(500, _GONE, "InternalServerError")
-        shape = form(name, self._settings.model, with_logprobs=request.logprobs is not None)
+        shape = form(name, self._settings.model, request)
         if body.get("stream"):
             usage = bool((body.get("stream_options") or {}).get("include_usage"))
             return StreamingResponse(
@@ -103,6 +104,7 @@ class Api:
             int(limit) if limit else (16 if "prompt" in body else longest),
             bool(body.get("ignore_eos")),
             None if logprobs is None or logprobs is False else int(logprobs),
+            bool(body.get("echo")),
         )
 
     async def _stream(self, request: Request, shape: _Form, usage: bool) -> AsyncIterator[str]:
@@ -150,9 +152,10 @@ class _Form:
     kind = ""
     chunk_kind = ""
 
-    def __init__(self, name: str, model: str, *, with_logprobs: bool):
+    def __init__(self, name: str, model: str, request: Request):
+        self._echo = pieces(request.prompt) if request.echo else []
         self._head = {"id": name, "created": int(time.time()), "model": model}
-        self._with_logprobs = with_logprobs
+        self._with_logprobs = request.logprobs is not None
         self._written = 0
 
     def envelope(
@@ -165,17 +168,12 @@ class _Form:
         return self.envelope([self._choice(output, chunk=True)], chunk=True)
 
     def whole(self, outputs: list[Output], usage: dict[str, Any]) -> dict[str, Any]:
-        pieces = tuple(piece for output in outputs for piece in output.pieces)
-        logprobs = tuple(each for output in outputs for each in output.logprobs)
-        joined = Output(
-            outputs[-1].id,
-            pieces,
-            logprobs,
-            outputs[-1].finish,
-            outputs[-1].prompt_tokens,
-            0,
-            0.0,
-            0,
+        said = [piece for output in outputs for piece in output.pieces]
+        logprobs = [each for output in outputs for each in output.logprobs]
+        joined = replace(
+            outputs[-1],
+            pieces=(*self._echo, *said),
+            logprobs=(*outputs[0].echoed, *logprobs),
         )
         return self.envelope([self._choice(joined, chunk=False)], chunk=False, usage=usage)
 

@@ -18,6 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from enginechaos.sim import damage
 from enginechaos.sim.blocks import BlockPool
 from enginechaos.sim.dialects import find
 from enginechaos.sim.engine import Engine, Request
@@ -118,7 +119,7 @@ class Core:
             limits,
             BlockPool(blocks, settings.block_size, caching=settings.prefix_caching),
             Timing.load(settings.timing),
-            Language(settings.seed),
+            Language(settings.seed, damage.load(settings.format)),
             settings.max_model_len,
             settings.acceptance,
             settings.seed,

@@ -15,13 +15,17 @@ from enginechaos.sim.tokens import token_ids
 
 @dataclass(frozen=True)
 class Request:
-    """What a client asks. `logprobs`: how many alternatives to each token, None for none."""
+    """What a client asks. `logprobs`: how many alternatives to each token, None for none.
+
+    `echo`: the log-probabilities of the prompt's tokens are wanted too.
+    """
 
     id: str
     prompt: str
     max_tokens: int = 16
     ignore_eos: bool = False
     logprobs: int | None = None
+    echo: bool = False
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:
@@ -42,6 +46,8 @@ class Model(Protocol):
 
     def answer(self, prompt: str, limit: int, *, ignore_eos: bool, batch: int) -> Answer: ...
 
+    def likelihood(self, prompt: str, batch: int) -> tuple[float, ...]: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Output:
@@ -57,6 +63,8 @@ class Output:
     scheduled_at: float
     preemptions: int
     """Times it was preempted, since the last output: told when it resumes, as vLLM does."""
+    echoed: tuple[float, ...] = ()
+    """With the first tokens of a request that asked for them: its prompt's log-probabilities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +161,10 @@ class Engine:
 
     def _output(self, life: _Life, count: int, batch: int) -> Output:
         sequence = life.sequence
+        echoed: tuple[float, ...] = ()
         if life.answer is None:
+            if life.request.echo:
+                echoed = self.model.likelihood(life.request.prompt, batch)
             limit = sequence.max_tokens
             life.answer = self.model.answer(
                 life.request.prompt, limit, ignore_eos=life.request.ignore_eos, batch=batch
@@ -173,6 +184,7 @@ class Engine:
             cached_tokens=sequence.cached,
             scheduled_at=life.scheduled_at,
             preemptions=sequence.preemptions - told,
+            echoed=echoed,
         )
 
     def _report(self, step: Step, accepted: Mapping[str, int]) -> StepReport:
