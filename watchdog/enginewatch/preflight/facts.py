@@ -19,10 +19,12 @@ from dataclasses import dataclass, fields
 
 from enginewatch.canary.evaluation import Evaluation
 from enginewatch.canary.look import Look
+from enginewatch.preflight.readers.checkpoint import Checkpoint
 from enginewatch.preflight.readers.demand import Demand
 from enginewatch.preflight.readers.endpoint import Endpoint
 from enginewatch.preflight.readers.gpus import Gpus
 from enginewatch.preflight.readers.launch import Launch
+from enginewatch.preflight.readers.named import Named
 from enginewatch.preflight.readers.unread import Unread
 from enginewatch.preflight.readers.versions import Version
 from enginewatch.preflight.readers.workload import Workload
@@ -40,6 +42,10 @@ class Facts:
     """Of commands, scripts and manifests, each start of an engine."""
     workloads: tuple[Workload, ...] = ()
     """Containers of manifests, those too that start no engine that is known."""
+    checkpoints: tuple[Checkpoint, ...] = ()
+    """Directories of weights that were given, each for the model or for the draft."""
+    named: tuple[Named, ...] = ()
+    """Models known by their public name alone."""
     demands: tuple[Demand, ...] = ()
     """What the deployment is to carry; the first counts."""
     evaluations: tuple[Evaluation, ...] = ()

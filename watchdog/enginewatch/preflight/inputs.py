@@ -19,6 +19,7 @@ from enginewatch.canary.evaluation import Evaluation
 from enginewatch.canary.lmeval import read_evaluation
 from enginewatch.preflight.errors import PreflightError
 from enginewatch.preflight.facts import Facts
+from enginewatch.preflight.readers.checkpoint import read_checkpoint
 from enginewatch.preflight.readers.commands import (
     Started,
     files_beside,
@@ -27,6 +28,7 @@ from enginewatch.preflight.readers.commands import (
 )
 from enginewatch.preflight.readers.demand import declared_demand
 from enginewatch.preflight.readers.gpus import declared_gpus
+from enginewatch.preflight.readers.named import Named
 from enginewatch.preflight.readers.unread import Unread
 from enginewatch.preflight.readers.versions import declared_version, read_freeze
 
@@ -136,10 +138,33 @@ def _workload(value: str) -> Facts:
     return Facts(demands=(declared_demand(value),))
 
 
+def _model(value: str) -> Facts:
+    return _weights(value, "model")
+
+
+def _draft(value: str) -> Facts:
+    return _weights(value, "draft")
+
+
+def _weights(value: str, role: str) -> Facts:
+    """A directory of weights, or a public name."""
+    option = f"--{role}"
+    path = Path(value).expanduser()
+    if path.is_dir():
+        found = read_checkpoint(path, role)
+        return Facts(checkpoints=(found,), unread=found.unread)
+    # `org/name` is a path too; one that is there, or is written like one, is no name.
+    if path.exists() or value.startswith((".", "/", "~")) or value.count("/") > 1:
+        folder(value, option)
+    return Facts(named=(Named(value, role, f"{option} {value}"),))
+
+
 READERS: Final[Mapping[str, Callable[[str], Facts]]] = {
     "--gpus": _gpus,
     "--runtime": _runtime,
     "--freeze": _freeze,
+    "--model": _model,
+    "--draft": _draft,
     "--command": _command,
     "--script": _script,
     "--manifest": _manifest,

@@ -17,6 +17,7 @@ from enginewatch.model import compile_re2
 from enginewatch.preflight.devices import shipped_devices
 from enginewatch.preflight.facts import Facts
 from enginewatch.preflight.memory import Model, weight_format
+from enginewatch.preflight.models import checkpoint_of, launches_of, model_of
 from enginewatch.preflight.readers.demand import Demand
 from enginewatch.preflight.readers.gpus import Gpus
 from enginewatch.preflight.readers.launch import Launch
@@ -72,24 +73,31 @@ class Served:
 def served(facts: Facts) -> Iterator[Served]:
     """Every launch of a server, on every kind of GPU that is declared."""
     demand = facts.demands[0] if facts.demands else None
-    for launch in facts.launches:
+    for launch in launches_of(facts):
         if launch.launcher in {"trtllm-build", "tritonserver", "launch_triton_server.py"}:
             continue
         for gpus in facts.gpus or (None,):
-            yield _served(launch, gpus, demand)
+            yield _served(launch, gpus, demand, facts)
 
 
-def _served(launch: Launch, gpus: Gpus | None, demand: Demand | None) -> Served:
+def _served(launch: Launch, gpus: Gpus | None, demand: Demand | None, facts: Facts) -> Served:
     memory = gpu_memory(gpus) if gpus else None
-    model = _model(launch.text("model"), launch.text("quantization") or launch.text("dtype"))
+    told = launch.text("quantization") or launch.text("dtype")
+    model = _by_files(launch.text("model"), "model", facts) or _model(launch.text("model"), told)
     draft_name = launch.text("draft_model")
-    draft = _model(draft_name, launch.text("draft_quantization")) if draft_name else None
+    draft = None
+    if draft_name:
+        draft = _by_files(draft_name, "draft", facts) or _model(
+            draft_name, launch.text("draft_quantization")
+        )
     speculative = int(launch.number("speculative_tokens") or 0)
     missing: list[str] = []
     if model is None:
         missing.append(f"the shape of {launch.text('model') or 'a model that the command names'}")
     if draft_name and draft is None:
         missing.append(f"the shape of the draft {draft_name}")
+    if not launch.runtime:
+        missing.append("the runtime that serves it (--command, or --runtime vllm=0.11.0)")
     if gpus is None:
         missing.append("the GPUs")
     elif memory is None:
@@ -121,6 +129,11 @@ def gpu_memory(gpus: Gpus) -> int | None:
 def loads_draft(launch: Launch) -> bool:
     """Whether the method of speculation loads weights of a second model."""
     return launch.text("speculative_method").lower() not in _NO_WEIGHTS
+
+
+def _by_files(name: str, role: str, facts: Facts) -> Model | None:
+    found = checkpoint_of(name, role, facts)
+    return model_of(found) if found is not None else None
 
 
 def _model(name: str, number_format: str) -> Model | None:
