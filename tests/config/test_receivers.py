@@ -79,9 +79,8 @@ def test_no_secret_is_shown(tmp_path: Path) -> None:
         assert secret not in told
 
 
-def test_an_alertmanager_hears_of_an_alert_again_before_it_forgets() -> None:
-    # Three of the routes' default repeat_interval of four hours.
-    assert AlertmanagerConfig(url="http://h:9093").resolve_timeout == 12 * 3_600_000
+def test_an_alertmanager_hears_of_an_alert_as_often_as_from_prometheus() -> None:
+    assert AlertmanagerConfig(url="http://h:9093").resend_delay == 60_000
 
 
 @pytest.mark.parametrize("given", ["https://h/api", "https://h/api/chat.postMessage"])

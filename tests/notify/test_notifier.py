@@ -242,4 +242,5 @@ def test_reasons_are_those_of_the_protocol() -> None:
         "new_resolved",
         "all_resolved",
         "repeat",
+        "resend",
     }

@@ -15,7 +15,7 @@ from enginewatch.notify.ledger import Changes, Saved
 from enginewatch.notify.message import Receipt
 from enginewatch.notify.mute import Mutes
 from enginewatch.notify.pipeline import Pipeline, Plan
-from enginewatch.notify.route import integrations, route_tree
+from enginewatch.notify.route import integrations, resends, route_tree
 from enginewatch.notify.silence import Silence, Silences
 
 SECOND: Final[Millis] = 1_000
@@ -79,7 +79,7 @@ class World:
 
     def plan(self) -> Plan:
         config = parse_config(self.config, Path("e.yml"))
-        return Plan(route_tree(config), integrations(config), self.without_ends)
+        return Plan(route_tree(config), integrations(config), self.without_ends, resends(config))
 
     def mutes(self) -> Mutes:
         config = parse_config(self.config, Path("e.yml"))

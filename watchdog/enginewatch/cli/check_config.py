@@ -15,7 +15,7 @@ from enginewatch.collect.scrape import wall_clock
 from enginewatch.config import Config, load_config, parse_matchers
 from enginewatch.errors import EnginewatchError
 from enginewatch.model import Labels, MatchOp
-from enginewatch.notify.reach import early_ends, hearers, unheard_pages
+from enginewatch.notify.reach import hearers, unheard_pages
 from enginewatch.units import format_duration
 from enginewatch.wiring import read_rules
 
@@ -63,7 +63,6 @@ def warnings(
         shown = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
         about = f"about {deployment}" if deployment else "without a deployment"
         yield f"{plural(len(names), 'page')} {about} would reach nobody: {shown}"
-    yield from early_ends(config)
 
 
 def labels(text: str) -> Labels:

@@ -21,7 +21,7 @@ from enginewatch.config.section import (
     read_secret,
 )
 
-HOUR: Final = 3_600_000
+MINUTE: Final = 60_000
 
 _WRITTEN: Final = "what receivers say is not templated; rules' annotations are"
 
@@ -154,9 +154,8 @@ class AlertmanagerConfig(Section):
     send_resolved: bool = True
     url: WebUrl
     """Without `/api/v2/alerts`; each member of a cluster is given an entry of its own."""
-    resolve_timeout: PositiveDuration = 12 * HOUR
-    """When Alertmanager takes an alert for over that it heard no more of. Longer than the
-    `repeat_interval` of every route that leads here, or it resolves what still fires."""
+    resend_delay: PositiveDuration = MINUTE
+    """What fires is sent again this often; it ends there when it was not for four times as long."""
     timeout: PositiveDuration = 10_000
     http_config: HttpConfig = HttpConfig()
 
@@ -164,6 +163,7 @@ class AlertmanagerConfig(Section):
         **dict.fromkeys(("static_configs", "file_sd_configs"), "give the url of one Alertmanager"),
         **dict.fromkeys(("scheme", "path_prefix"), "they are part of the url"),
         "api_version": "v2 is spoken",
+        "resolve_timeout": "alerts are sent again every resend_delay, and end 4 times that later",
     }
 
 

@@ -1,9 +1,11 @@
 """Alertmanager receiver: posts alerts as Prometheus does, to `/api/v2/alerts`.
 
 Alertmanager calls an alert resolved once its `endsAt` has passed, so one that fires is
-given an end in the future, and every notification of its group moves that on. It has to
-be further off than the group's `repeat_interval`, or the alert ends between two of them.
-The API: github.com/prometheus/alertmanager, api/v2/openapi.yaml.
+given an end in the future, and the pipeline has it sent again long before that. Prometheus
+does so every minute (`--rules.alert.resend-delay`), with an end that is four times as far
+off: a sender that has died takes its alerts along, and two lost posts do no harm.
+The API: github.com/prometheus/alertmanager, api/v2/openapi.yaml; the sender's side:
+github.com/prometheus/prometheus, rules/alerting.go, `sendAlerts`.
 """
 
 from __future__ import annotations
@@ -21,6 +23,9 @@ from enginewatch.notify.text import alert_page, started
 from enginewatch.units import format_time
 
 PATH: Final = "/api/v2/alerts"
+
+LIVES: Final = 4
+"""An alert that fires ends so many times the resend delay after it was last sent."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from enginewatch.config import (
     WebhookConfig,
 )
 from enginewatch.model import Millis
-from enginewatch.notify.alertmanager import Alertmanager
+from enginewatch.notify.alertmanager import LIVES, Alertmanager
 from enginewatch.notify.console import ConsoleReceiver
 from enginewatch.notify.message import DeliveryError, FailureReason, Receiver
 from enginewatch.notify.pagerduty import PagerDuty
@@ -88,7 +88,7 @@ def _alertmanager(name: str, config: AlertmanagerConfig) -> Alertmanager:
     return Alertmanager(
         name,
         config.url,
-        config.resolve_timeout,
+        LIVES * config.resend_delay,
         _client(config.http_config, config.timeout),
         config.send_resolved,
         _headers(name, config.http_config),

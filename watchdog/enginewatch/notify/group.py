@@ -15,8 +15,9 @@ meanwhile. What it must not miss is remembered:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from enginewatch.model import Alert, Labels, Millis
@@ -28,8 +29,10 @@ GIVE_UP_AFTER: Final[Millis] = 24 * 3_600_000
 """An alert that ended so long ago is not told to a receiver that has refused it ever since."""
 
 RECHECK: Final[Millis] = 60_000
-"""A repetition that is due while everything is muted is looked at again after this."""
+"""A repetition that was due while there was nothing to tell is looked at again after this."""
 
+
+NO_RESENDS: Final[Mapping[str, Millis]] = MappingProxyType({})
 
 NO_TIMING: Final = Timing(0, 0, 0)
 """Of a group that was read and has not found its route yet."""
@@ -37,7 +40,7 @@ NO_TIMING: Final = Timing(0, 0, 0)
 
 @dataclass(slots=True)
 class Group:
-    """The alerts that one route tells together. `route` is the route's key."""
+    """The alerts that one route tells together: `route` is its key. `resends` is the plan's."""
 
     key: str
     route: str
@@ -45,6 +48,7 @@ class Group:
     timing: Timing
     members: dict[Labels, Member] = field(default_factory=dict)
     lanes: dict[str, Lane] = field(default_factory=dict)
+    resends: Mapping[str, Millis] = field(default_factory=lambda: NO_RESENDS)
 
     def known(self, member: Member) -> bool:
         """Whether any receiver may have been told of a member."""
@@ -87,16 +91,30 @@ def due(group: Group, lane: Lane, now: Millis) -> Millis | None:
     """When there may be something to tell on a lane; None while there is nothing to wait for."""
     if lane.attempts:
         return (lane.failed_at or now) + lane.wait
+    forgets_at = _resent_at(group, lane)
     if lane.news_at is not None:
         at = lane.news_at + group.timing.group_wait
         if lane.decided_at is not None and lane.knows:
             # A new incident is told at once; of a known one, not more often than asked for.
             at = max(at, lane.decided_at + group.timing.group_interval)
-        return at
+        return at if forgets_at is None else min(at, forgets_at)
+    if forgets_at is not None:
+        return forgets_at
     if lane.open and lane.delivered_at is not None and lane.knows:
-        at = lane.delivered_at + group.timing.repeat_interval
-        return at if lane.looked_at is None else max(at, lane.looked_at + RECHECK)
+        return _rechecked(lane, lane.delivered_at + group.timing.repeat_interval)
     return None
+
+
+def _resent_at(group: Group, lane: Lane) -> Millis | None:
+    """When to tell a receiver again that forgets what fires; None of one that does not."""
+    after = group.resends.get(lane.receiver)
+    if after is None or lane.delivered_at is None or not lane.knows:
+        return None
+    return _rechecked(lane, lane.delivered_at + after)
+
+
+def _rechecked(lane: Lane, at: Millis) -> Millis:
+    return at if lane.looked_at is None else max(at, lane.looked_at + RECHECK)
 
 
 def decide(
@@ -116,6 +134,8 @@ def decide(
         reason = Reason.NEW_RESOLVED if known else Reason.ALL_RESOLVED
     elif _repeats(group, lane, known, now, is_muted):
         reason = Reason.REPEAT
+    elif known and (at := _resent_at(group, lane)) is not None and at <= now:
+        reason = Reason.RESEND
     else:
         return None
     return Draft(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -71,12 +71,20 @@ class Ledger:
                 self._homes.setdefault(member.alert.labels, {})[key] = None
             self._next_id = max(self._next_id, member.id + 1)
 
-    def open(self, key: str, route: Route, labels: Labels, receivers: Iterable[str]) -> Group:
+    def open(
+        self,
+        key: str,
+        route: Route,
+        labels: Labels,
+        receivers: Iterable[str],
+        resends: Mapping[str, Millis],
+    ) -> Group:
         """The group of a key, made if there is none."""
         group = self.groups.get(key)
         if group is None:
             lanes = {name: Lane(name) for name in receivers}
-            group = Group(key, route.key, route.group_labels(labels), route.timing, {}, lanes)
+            group_labels = route.group_labels(labels)
+            group = Group(key, route.key, group_labels, route.timing, {}, lanes, resends)
             self.groups[key] = group
         return group
 

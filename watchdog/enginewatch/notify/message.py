@@ -28,6 +28,8 @@ class Reason(StrEnum):
     """The incident is over: the last notification of its group, until it fires again."""
     REPEAT = "repeat"
     """Nothing changed; `repeat_interval` has passed since the last delivery."""
+    RESEND = "resend"
+    """Nothing changed; the receiver, an Alertmanager, would take it for resolved otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,11 @@ from enginewatch.notify.group import Group
 from enginewatch.notify.inhibit import Inhibitor, inhibit_rules
 from enginewatch.notify.lane import Draft, Member
 from enginewatch.notify.ledger import Changes, Saved
-from enginewatch.notify.message import DeliveryError, Notification, Receipt, Receiver
+from enginewatch.notify.message import DeliveryError, Notification, Reason, Receipt, Receiver
 from enginewatch.notify.mute import Mutes
 from enginewatch.notify.outbox import Entry, EntryState
 from enginewatch.notify.pipeline import Pipeline, Plan
-from enginewatch.notify.route import integrations, route_tree
+from enginewatch.notify.route import integrations, resends, route_tree
 from enginewatch.notify.silence import Silences
 from enginewatch.notify.tally import Tally
 from enginewatch.notify.throttle import wait_of
@@ -67,7 +67,7 @@ def set_up(config: Config, receivers: Iterable[Receiver], external_url: str) -> 
     rules = inhibit_rules(config)
     intervals = {interval.name: interval for interval in config.all_time_intervals}
     return Setup(
-        Plan(route_tree(config), integrations(config), without_ends),
+        Plan(route_tree(config), integrations(config), without_ends, resends(config)),
         lambda silences: Mutes(silences, Inhibitor(rules), intervals),
         by_name,
         external_url,
@@ -200,7 +200,8 @@ class Notifier:
             now,
         )
         self._drafts[receiver, group] = draft, entry
-        self._write(entry)
+        if not _is_routine(draft):
+            self._write(entry)
         self._changed(now)
         await self._keep.commit()
         return Outgoing(notification, draft.before.receipt)
@@ -209,9 +210,9 @@ class Notifier:
         now = self._clock()
         draft, entry = self._drafts.pop((receiver, group))
         self.pipeline.delivered(group, draft, receipt, now)
-        self._write(
-            entry._replace(state=EntryState.DELIVERED, changed_at=now, detail=receipt.detail)
-        )
+        if not _is_routine(draft):
+            taken = entry._replace(state=EntryState.DELIVERED, changed_at=now)
+            self._write(taken._replace(detail=receipt.detail))
         if draft.before.attempts:
             _LOG.info("%s took it at attempt %d", receiver, entry.attempts)
         self._changed(now)
@@ -284,6 +285,11 @@ class Notifier:
         """What is remembered of notifications of these groups, oldest first."""
         wanted = set(groups)
         return [entry for entry in self._record.values() if entry.group_key in wanted]
+
+
+def _is_routine(draft: Draft) -> bool:
+    """Whether it would only fill the record: every minute the same, and nobody reads it."""
+    return draft.reason is Reason.RESEND and not draft.before.attempts
 
 
 def _id(group_key: str, draft: Draft) -> str:

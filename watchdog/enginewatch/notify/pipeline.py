@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from enginewatch.model import Alert, AlertState, Labels, Millis
@@ -25,12 +25,14 @@ _LOG: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Who is told, by configuration: the tree, each receiver's integrations, and those of them
-    that do not want to hear of ends."""
+    """Who is told, by configuration: the tree, each receiver's integrations, those of them
+    that do not want to hear of ends, and those that forget what fires unless told again, with the
+    time after which that is done."""
 
     tree: Route
     integrations: Mapping[str, tuple[str, ...]]
     without_ends: frozenset[str] = frozenset()
+    resends: Mapping[str, Millis] = field(default_factory=lambda: groups.NO_RESENDS)
 
 
 class Pipeline:
@@ -105,7 +107,8 @@ class Pipeline:
             if not receivers:
                 continue
             key = route.group_key(alert.labels)
-            group = self._ledger.open(key, route, alert.labels, receivers)
+            resends = self.plan.resends
+            group = self._ledger.open(key, route, alert.labels, receivers, resends)
             heard = not view.by(route, alert)
             if not heard:
                 self._withheld[key] = None
@@ -300,6 +303,7 @@ class Pipeline:
             if belongs is not member.belongs:
                 group.members[labels] = member._replace(belongs=belongs)
                 self._ledger.note(group, group.members[labels])
+        group.resends = self.plan.resends
         route = self._routes.get(group.route)
         told: tuple[str, ...] = ()
         if route is not None:

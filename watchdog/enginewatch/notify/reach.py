@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from enginewatch.alerting.rules import AlertingRule
@@ -10,7 +10,6 @@ from enginewatch.config import Config
 from enginewatch.model import Labels
 from enginewatch.notify.route import Route, integrations, route_tree
 from enginewatch.promql.ast import Aggregate, Binary, Expr, Paren, ValueType
-from enginewatch.units import format_duration
 
 PAGE: Final = "page"
 
@@ -67,19 +66,3 @@ def kept_labels(expr: Expr) -> frozenset[str] | None:
             vectors = [each for each in (expr.left, expr.right) if each.type is ValueType.VECTOR]
             return kept_labels(vectors[0]) if vectors else None
     return None
-
-
-def early_ends(config: Config) -> Iterator[str]:
-    """Alertmanagers that would call an alert resolved before its group is told again."""
-    receivers = {receiver.name: receiver for receiver in config.receivers}
-    for route in route_tree(config).walk():
-        receiver = receivers.get(route.receiver)
-        for number, each in enumerate(receiver.alertmanager_configs if receiver else ()):
-            repeated = route.timing.repeat_interval
-            if each.resolve_timeout <= repeated:
-                yield (
-                    f"{route.receiver}/alertmanager[{number}]: its resolve_timeout,"
-                    f" {format_duration(each.resolve_timeout)}, is not longer than the"
-                    f" repeat_interval of the route {route.key}, {format_duration(repeated)}:"
-                    " it would resolve what still fires"
-                )

@@ -173,3 +173,13 @@ def _integrations(receiver: ReceiverConfig) -> Iterator[str]:
         if found:
             count = len(getattr(receiver, field))
             yield from (f"{receiver.name}/{kind}[{number}]" for number in range(count))
+
+
+def resends(config: Config) -> Mapping[str, Millis]:
+    """The ways of telling that take what they hear no more of for resolved, and after how long
+    each is told again of what fires."""
+    return {
+        f"{receiver.name}/alertmanager[{number}]": each.resend_delay
+        for receiver in config.receivers
+        for number, each in enumerate(receiver.alertmanager_configs)
+    }
