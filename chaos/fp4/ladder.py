@@ -26,6 +26,39 @@ _STRENGTHS: Final = np.round(np.geomspace(1.0, 30.0, 100), 2)
 
 
 @dataclass(frozen=True, slots=True)
+class Rung:
+    """A served model: which weights, and how they are stored."""
+
+    name: str
+    model: str
+    variant: Variant
+
+    @property
+    def healthy(self) -> bool:
+        """The trusted one, that others are compared with."""
+        return self.variant == Variant()
+
+
+def _naive(points: int, outliers: float) -> Rung:
+    return Rung(f"naive-{points}", "64x3", Variant(Format.TENSOR, outliers))
+
+
+RUNGS: Final = (
+    Rung("bf16", "64x3", Variant()),
+    Rung("nvfp4", "64x3", Variant(Format.NVFP4)),
+    Rung("nvfp4-outliers", "64x3", Variant(Format.NVFP4, 20.0)),
+    Rung("mxfp4", "64x3", Variant(Format.MXFP4)),
+    _naive(0, 1.0),
+    _naive(1, 3.33),
+    _naive(5, 7.09),
+    _naive(10, 7.59),
+    _naive(20, 9.15),
+    _naive(100, 22.79),
+)
+"""Names of the naive ones tell about how many points of the pass rate they lose."""
+
+
+@dataclass(frozen=True, slots=True)
 class Damage:
     """What a variant costs: points of pass rate over all families, and nats a token."""
 
