@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -53,17 +53,8 @@ async def reached(reach: Reach, work: Callable[[Asker], Awaitable[T]]) -> T:
     asker = reach.asker()
     try:
         return await work(asker)
-    except BaseExceptionGroup as group:
-        # A secret that can't be read, told by each question that needed it.
-        known = group.subgroup(EnginewatchError)
-        raise (_first(known) if known else group) from None
     finally:
         await asker.close()
-
-
-def _first(group: BaseExceptionGroup[Any]) -> BaseException:
-    first = group.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 @contextmanager

@@ -238,7 +238,10 @@ async def ask_all(
     concurrency: int,
     tell: Callable[[int, Answer | Unanswered], None] = lambda *_: None,
 ) -> list[Answer | Unanswered]:
-    """The answers to all tasks, in their order; `tell` hears of each as it comes."""
+    """The answers to all tasks, in their order; `tell` hears of each as it comes.
+
+    Raises AskError, and ConfigError for secrets that can't be read.
+    """
     await asker.find_model()
     places = asyncio.Semaphore(concurrency)
 
@@ -248,9 +251,20 @@ async def ask_all(
         tell(place, answer)
         return answer
 
-    async with asyncio.TaskGroup() as group:
-        asked = [group.create_task(one(place, task)) for place, task in enumerate(tasks)]
+    try:
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(one(place, task)) for place, task in enumerate(tasks)]
+    except BaseExceptionGroup as failures:
+        known = failures.subgroup(EnginewatchError)
+        if known is None:
+            raise
+        raise _first(known) from None
     return [each.result() for each in asked]
+
+
+def _first(group: BaseExceptionGroup[Any]) -> BaseException:
+    first: BaseException = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 async def _scored(task: Task, text: str, value: float | None, *, nan: bool) -> Answer:

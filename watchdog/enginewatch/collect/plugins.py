@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from enginewatch.alerting.rules import RuleFile
 from enginewatch.collect import nvml, preflight, process_track
 from enginewatch.collect.base import Collector, Write
+from enginewatch.collect.canary import CanaryCollector
 from enginewatch.collect.logs import LogCollector
 from enginewatch.collect.preflight import PreflightCollector
 from enginewatch.collect.probe import Prober
@@ -79,6 +80,17 @@ def _probe(config: Config, around: Surroundings) -> Collector:
     )
 
 
+def _canary_section(config: Config) -> object:
+    wanted = tuple(each for each in config.canary if each.enabled)
+    return (wanted, config.scrape_configs, config.storage) if wanted else None
+
+
+def _canary(config: Config, around: Surroundings) -> Collector:
+    return CanaryCollector(
+        config, around.head, around.writer(), clock=around.clock, ring=around.ring
+    )
+
+
 def _logs_section(config: Config) -> object:
     given = (config.logs, config.journal, config.kernel)
     return given if any(given) else None
@@ -120,6 +132,7 @@ PLUGINS: Final = (
     Plugin("processes", _processes_section, _processes),
     Plugin("probe", _probe_section, _probe),
     Plugin("logs", _logs_section, _logs),
+    Plugin("canary", _canary_section, _canary),
     Plugin("preflight", _preflight_section, _preflight),
 )
 

@@ -1,5 +1,6 @@
 """The configuration file: what is watched, how it is judged, and who is told."""
 
+from enginewatch.config.canary import CanaryConfig
 from enginewatch.config.collectors import EngineProcessConfig, NvmlConfig, ProcessesConfig
 from enginewatch.config.errors import ConfigError, ConfigFileError
 from enginewatch.config.heartbeat import HeartbeatConfig
@@ -7,8 +8,8 @@ from enginewatch.config.http import Authorization, BasicAuth, HttpConfig, Secret
 from enginewatch.config.load import load_config, parse_config, validated
 from enginewatch.config.logs import JournalConfig, KernelLogConfig, LogFilesConfig
 from enginewatch.config.matchers import parse_matchers
-from enginewatch.config.presets import PRESETS, Preset
 from enginewatch.config.preflight import PreflightConfig
+from enginewatch.config.presets import PRESETS, Preset
 from enginewatch.config.probe import GeneralProbeConfig, ProbeConfig
 from enginewatch.config.receivers import (
     AlertmanagerConfig,
@@ -33,6 +34,7 @@ __all__ = [
     "AlertmanagerConfig",
     "Authorization",
     "BasicAuth",
+    "CanaryConfig",
     "Config",
     "ConfigError",
     "ConfigFileError",
@@ -49,8 +51,8 @@ __all__ = [
     "LogFilesConfig",
     "NvmlConfig",
     "PagerDutyConfig",
-    "Preset",
     "PreflightConfig",
+    "Preset",
     "ProbeConfig",
     "ProcessesConfig",
     "ReceiverConfig",

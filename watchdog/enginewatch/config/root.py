@@ -8,6 +8,7 @@ from typing import ClassVar, Final, Self
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 
+from enginewatch.config.canary import CanaryConfig
 from enginewatch.config.collectors import NvmlConfig, ProcessesConfig
 from enginewatch.config.errors import ConfigError
 from enginewatch.config.heartbeat import HeartbeatConfig
@@ -105,6 +106,8 @@ class Config(Section):
     logs: tuple[LogFilesConfig, ...] = ()
     journal: JournalConfig | None = None
     kernel: KernelLogConfig | None = None
+    canary: tuple[CanaryConfig, ...] = ()
+    """A mapping, or a list of them: one a baseline."""
     rule_files: tuple[str, ...] = (SHIPPED,)
     """Paths and globs; `shipped` stands for the rules that come with the program."""
     receivers: tuple[ReceiverConfig, ...] = ()
@@ -142,6 +145,11 @@ class Config(Section):
         """`true` is all of it, and `false` nothing."""
         return {True: {}, False: None}[value] if isinstance(value, bool) else value
 
+    @field_validator("canary", mode="before")
+    @classmethod
+    def _listed(cls, value: object) -> object:
+        return [value] if isinstance(value, dict) else value
+
     @field_validator("inhibit_rules", mode="before")
     @classmethod
     def _shipped_among_them(cls, value: object) -> object:
@@ -160,6 +168,12 @@ class Config(Section):
         check_routes(self.route, {each.name for each in self.receivers}, self.all_time_intervals)
         _unique("scrape_configs", "job_name", [job.job_name for job in self.scrape_configs])
         _unique("receivers", "name", [receiver.name for receiver in self.receivers])
+        jobs = {job.job_name for job in self.scrape_configs}
+        for index, canary in enumerate(self.canary):
+            for place, name in enumerate(canary.jobs):
+                if name not in jobs:
+                    at = ("canary", index, "jobs", place)
+                    raise fault(f"no job is called {name!r}", "a job_name of scrape_configs", at)
         interval = self.global_.scrape_interval
         if (self.global_.scrape_timeout or 0) > interval:
             raise fault("longer than scrape_interval", at=("global", "scrape_timeout"))
