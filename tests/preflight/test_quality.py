@@ -18,6 +18,9 @@ from enginewatch.preflight.judge import Judged, judge, shipped_preflight
 from enginewatch.preflight.observe import observed
 from enginewatch.preflight.outcome import Outcome as Result
 from enginewatch.preflight.outcome import undetermined
+from enginewatch.preflight.readers.checkpoint import Checkpoint
+from enginewatch.preflight.readers.quantization import Quantization
+from enginewatch.preflight.readers.safetensors import Tensors
 from enginewatch.preflight.run import preflight
 
 FORMAT = observed(
@@ -183,3 +186,32 @@ def test_a_damaged_evaluation_is_unknown(tmp_path: Path) -> None:
 def test_commands_tell_formats_too(command: str, expected: set[str]) -> None:
     facts = gather(Inputs({"--command": (command,), "--gpus": ("8xB200",)}))
     assert codes(judged(facts, quantized=False)) == expected
+
+
+def checkpoint(endings: dict[str, int], *, static: bool | None) -> Checkpoint:
+    return Checkpoint(
+        where="ckpt",
+        role="model",
+        quantization=Quantization(
+            where="ckpt/config.json", method="fp8", static_activations=static
+        ),
+        weights=Tensors({"F8_E4M3": 10}, {"F8_E4M3": 10}, endings),
+    )
+
+
+@pytest.mark.parametrize(
+    ("endings", "static", "expected"),
+    [
+        ({"weight": 7, "input_scale": 7}, True, {"EW-QUALITY-011"}),
+        ({"weight": 7, "input_scale": 7}, None, {"EW-QUALITY-011"}),
+        ({"weight": 7, "k_scale": 2}, False, {"EW-QUALITY-011"}),
+        ({"weight": 7, "weight_scale": 7}, True, {"EW-QUALITY-012"}),
+        ({"weight": 7, "weight_scale": 7}, False, set()),
+        ({"weight": 7, "weight_scale": 7}, None, set()),
+    ],
+)
+def test_what_calibration_left_behind(
+    endings: dict[str, int], static: bool | None, expected: set[str]
+) -> None:
+    found = codes(judged(Facts(checkpoints=(checkpoint(endings, static=static),)), quantized=False))
+    assert {code for code in found if code in {"EW-QUALITY-011", "EW-QUALITY-012"}} == expected

@@ -15,6 +15,7 @@ from enginewatch.evidence.verdict import Evidence
 from enginewatch.preflight.facts import Facts
 from enginewatch.preflight.memory import cache_size
 from enginewatch.preflight.observe import Observed, observed
+from enginewatch.preflight.readers.checkpoint import Checkpoint
 from enginewatch.preflight.served import served
 
 CONFIDENCES: Final = (0.95, 0.99)
@@ -30,6 +31,8 @@ def samples(facts: Facts) -> Iterator[Observed]:
         for each in given:
             yield observed(f"{_PREFIX}info", 1, _about(each, side), side=side)
     yield from _formats(facts)
+    for each in facts.checkpoints:
+        yield from _calibration(each)
     if not (facts.evaluations and facts.baselines):
         return
     baseline, candidate = _whole(facts.baselines), _whole(facts.evaluations)
@@ -57,6 +60,21 @@ def _formats(facts: Facts) -> Iterator[Observed]:
             labels = {"model": each.name, "format": each.model.format.name}
             size = each.model.format.size
             yield observed("enginewatch_preflight_weight_bytes", size, place, **labels)
+
+
+def _calibration(each: Checkpoint) -> Iterator[Observed]:
+    """`enginewatch_preflight_calibration_scales`: how many scales a calibration run has left in
+    the weights, by the ending of their names; `…_calibration_promised`: the configuration says
+    that activations have scales of their own, fixed before serving."""
+    if each.quantization is None or each.weights is None:
+        return
+    labels = {"checkpoint": each.where, "format": each.quantization.written}
+    found = ", ".join(f"{count} {ending}" for ending, count in each.calibrated.items())
+    place = Evidence(each.quantization.where, 0, found or "no scale of activations or cache")
+    scales = sum(each.calibrated.values())
+    yield observed("enginewatch_preflight_calibration_scales", scales, place, **labels)
+    if each.quantization.static_activations:
+        yield observed("enginewatch_preflight_calibration_promised", 1, place, **labels)
 
 
 def _whole(parts: Sequence[Evaluation]) -> Evaluation:
