@@ -31,8 +31,8 @@ def samples(facts: Facts) -> Iterator[Observed]:
         for each in given:
             yield observed(f"{_PREFIX}info", 1, _about(each, side), side=side)
     yield from _formats(facts)
-    for each in facts.checkpoints:
-        yield from _calibration(each)
+    for checkpoint in facts.checkpoints:
+        yield from _calibration(checkpoint)
     if not (facts.evaluations and facts.baselines):
         return
     baseline, candidate = _whole(facts.baselines), _whole(facts.evaluations)
