@@ -95,5 +95,9 @@ class MemoryStore:
     def exists(self, name: str) -> bool:
         return any(labels.name == name for labels in self._samples)
 
+    @property
+    def names_changed(self) -> int:
+        return len(self._samples)
+
     def metadata(self) -> dict[str, Metadata]:
         return {}

@@ -25,6 +25,7 @@ from enginewatch.model import EMPTY_LABELS, Labels, Millis, Sample, Target
 from enginewatch.promql.check import LOOKBACK
 from enginewatch.promql.evaluator import Evaluator
 from enginewatch.store.head import Head
+from enginewatch.store.rounds import RoundStore
 from enginewatch.store.source import Source
 
 OWN_PREFIX: Final = "enginewatch_"
@@ -92,6 +93,9 @@ class Judge:
         self.retention = Retention(files)
         self.head: Final = Head(keep=self.retention)
         self.evaluator: Final = Evaluator(self.head, lookback=LOOKBACK)
+        """For anyone's queries; the rules have one of their own, over their round's reads."""
+        self._rounds: Final = RoundStore(self.head)
+        self._round_evaluator: Final = Evaluator(self._rounds, lookback=LOOKBACK)
         self._set_up(files, settings)
 
     def _set_up(self, files: tuple[RuleFile, ...], settings: Settings) -> None:
@@ -111,8 +115,8 @@ class Judge:
         )
         self.manager = RuleManager(
             files,
-            self.evaluator,
-            self.head,
+            self._round_evaluator,
+            self._rounds,
             interval=settings.interval,
             external_labels=settings.external_labels,
             external_url=settings.external_url,
@@ -127,6 +131,7 @@ class Judge:
 
     def evaluate(self, now: Millis) -> Round:
         """Evaluates the groups that are due at `now`: those whose interval has begun anew."""
+        self._rounds.begin()
         self._cover(now)
         results = []
         for group in self.manager.groups:

@@ -52,6 +52,9 @@ from enginewatch.promql.values import (
 )
 from enginewatch.store.base import BoolArray, Layout, Storage
 
+_MOST_PROMISES: Final = 4096
+"""Expressions of rules of which it is remembered whether anything can come of them."""
+
 
 class Evaluator:
     """PromQL over a storage.
@@ -77,6 +80,7 @@ class Evaluator:
         self._default_step = default_step
         self._left_closed = left_closed
         self._delayed_name_removal = delayed_name_removal
+        self._promising: dict[int, tuple[Expr, int, bool]] = {}
 
     def instant(self, expr: Expr, at: Millis, *, limits: Limits = UNLIMITED) -> Value:
         """The value at a time. Raises EvaluationError where there is none."""
@@ -88,9 +92,21 @@ class Evaluator:
         """As `instant`, for rules: without remarks, and without the work where nothing can come
         of it, as of the rules for engines that are not there, or of the second half of a
         condition whose first is false of all. An error there is not found."""
-        if expr.type is ValueType.VECTOR and not may_give(expr, self._storage.exists):
+        if expr.type is ValueType.VECTOR and not self._promises(expr):
             return no_series()
         return _at(self._query(expr, at, at, 0, UNLIMITED, lazy=True), expr)
+
+    def _promises(self, expr: Expr) -> bool:
+        """`may_give`, found out again only when metric names came or went."""
+        changed = self._storage.names_changed
+        known = self._promising.get(id(expr))
+        if known is not None and known[0] is expr and known[1] == changed:
+            return known[2]
+        promise = may_give(expr, self._storage.exists)
+        if len(self._promising) >= _MOST_PROMISES:
+            self._promising.clear()
+        self._promising[id(expr)] = expr, changed, promise
+        return promise
 
     def range(
         self, expr: Expr, start: Millis, end: Millis, step: Millis, *, limits: Limits = UNLIMITED

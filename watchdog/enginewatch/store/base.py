@@ -105,6 +105,11 @@ class Storage(Protocol):
         """False only if no series of this metric name can be selected. Costs a look-up."""
         ...
 
+    @property
+    def names_changed(self) -> int:
+        """A count that rises whenever `exists` may answer otherwise than before."""
+        ...
+
     def metadata(self) -> dict[str, Metadata]:
         """By metric family name, as last seen on any page."""
         ...

@@ -128,6 +128,10 @@ class Head:
     def exists(self, name: str) -> bool:
         return self._core.index.holds(name)
 
+    @property
+    def names_changed(self) -> int:
+        return self._core.index.names_changed
+
     def metadata(self) -> dict[str, Metadata]:
         with self._core.lock:
             return dict(self._metadata)

@@ -68,6 +68,8 @@ class Index:
         self._by_name: dict[str, dict[int, None]] = {}
         self._stamps: dict[str, int] = {}
         self._stamp = 0
+        self.names_changed = 0
+        """Rises when a metric name comes or goes."""
         self._selections: dict[tuple[Matcher, ...], Selection] = {}
         self._selected = 0
 
@@ -88,7 +90,11 @@ class Index:
             if number >= len(self._births):
                 self._births.resize(number + max(64, number // 8), refcheck=False)
         self._numbers[labels] = number
-        self._by_name.setdefault(labels.name, {})[number] = None
+        peers = self._by_name.get(labels.name)
+        if peers is None:
+            peers = self._by_name[labels.name] = {}
+            self.names_changed += 1
+        peers[number] = None
         self._births[number] = self._changed(labels.name)
         return number
 
@@ -106,6 +112,7 @@ class Index:
             del peers[number]
             if not peers:
                 del self._by_name[labels.name], self._stamps[labels.name]
+                self.names_changed += 1
 
     def shared(self, labels: Labels) -> Labels:
         """The set that is kept where one is equal to `labels`, else one fit to be kept."""

@@ -23,6 +23,8 @@ _NO_REFS: Final[IntArray] = np.empty(0, np.int64)
 _NO_VALUES: Final[FloatArray] = np.empty(0)
 _SWEEPS_A_RETENTION: Final = 4
 _UNWANTED: Final = -1
+_NOTHING_HELD: Final[Millis] = 60_000
+"""Stands for a retention where there is none: sources of rules that never had a result."""
 
 
 class AppendResult(NamedTuple):
@@ -164,7 +166,9 @@ class Source:
 
     def sweep(self, now: Millis) -> None:
         """Forget series that ended longer ago than they are kept, and spare memory."""
-        self._sweep_at = now + max(min(self._lanes, default=0) // _SWEEPS_A_RETENTION, 1)
+        self._sweep_at = now + max(
+            min(self._lanes, default=_NOTHING_HELD) // _SWEEPS_A_RETENTION, 1
+        )
         roster = self._roster
         for retention, lane in list(self._lanes.items()):
             members = lane.members
