@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,9 +13,15 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from tests.support.server import serve
 
 from enginewatch.alerting.coverage import Blind, Cause
 from enginewatch.alerting.rules import RuleFile, load_rule_files
+from enginewatch.cli import main
 from enginewatch.collect.endpoint import look
 from enginewatch.config import config_for_urls
 from enginewatch.model import Labels, Target
@@ -156,3 +163,27 @@ def test_a_slow_answer_and_what_no_engine_of_its_kind_shows_are_told() -> None:
     found = preflight(Facts(endpoints=(slow,)), shipped_preflight(), date(2026, 1, 1))
     assert {finding.code for finding in found.findings} == {"EW-LIVE-005", "EW-LIVE-008"}
     assert found.outcome.word == "pass"
+
+
+@pytest.mark.integration
+def test_the_command_looks_at_a_real_server(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake = Server()
+
+    async def answer(request: Request) -> Response:
+        found = fake.answers.get(request.url.path, httpx.Response(404))
+        assert isinstance(found, httpx.Response)
+        kind = "text/plain; version=0.0.4"
+        return Response(found.content, status_code=found.status_code, media_type=kind)
+
+    app = Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST"])])
+    with serve(app) as url:
+        arguments = ["--url", url, "--gpus", "H200", "--require", "live", "--format", "json"]
+        monkeypatch.setattr("sys.argv", ["enginewatch", "preflight", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    told = json.loads(capsys.readouterr().out)
+    assert (ended.value.code, told["outcome"]) == (0, "pass")
+    assert told["inputs"] == ["--gpus H200", f"--url {url}"]
+    assert {each["check"] for each in told["passed"]} >= {"live"}
