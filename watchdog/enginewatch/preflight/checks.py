@@ -13,6 +13,7 @@ from enginewatch.preflight import (
     memory_check,
     prefill,
     quality,
+    timeouts,
     unread,
 )
 from enginewatch.preflight.facts import Facts
@@ -34,6 +35,7 @@ CHECKS: Final = (
     Check("launch", launch_check.samples),
     Check("memory", memory_check.samples, memory_check.sheets),
     Check("prefill", prefill.samples),
+    Check("timeouts", timeouts.samples),
     Check("quality", quality.samples),
     Check("canary", canary.samples),
     Check("live", live.samples),

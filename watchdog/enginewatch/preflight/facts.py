@@ -22,12 +22,15 @@ from enginewatch.canary.look import Look
 from enginewatch.preflight.readers.checkpoint import Checkpoint
 from enginewatch.preflight.readers.demand import Demand
 from enginewatch.preflight.readers.endpoint import Endpoint
+from enginewatch.preflight.readers.engine_dir import EngineDir
+from enginewatch.preflight.readers.gpu_code import GpuCode
 from enginewatch.preflight.readers.gpus import Gpus
 from enginewatch.preflight.readers.launch import Launch
 from enginewatch.preflight.readers.named import Named
+from enginewatch.preflight.readers.repository import Repository
 from enginewatch.preflight.readers.unread import Unread
 from enginewatch.preflight.readers.versions import Version
-from enginewatch.preflight.readers.workload import Workload
+from enginewatch.preflight.readers.workload import Front, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,10 @@ class Facts:
     """The target's, one record for each model; of this machine unless declared."""
     versions: tuple[Version, ...] = ()
     """Of the runtime that will serve, from declarations first: the first of a name counts."""
+    engines: tuple[EngineDir, ...] = ()
+    repositories: tuple[Repository, ...] = ()
+    libraries: tuple[GpuCode, ...] = ()
+    """Of shared libraries, cubins and wheels."""
     launches: tuple[Launch, ...] = ()
     """Of commands, scripts and manifests, each start of an engine."""
     workloads: tuple[Workload, ...] = ()
@@ -46,6 +53,8 @@ class Facts:
     """Directories of weights that were given, each for the model or for the draft."""
     named: tuple[Named, ...] = ()
     """Models known by their public name alone."""
+    fronts: tuple[Front, ...] = ()
+    """What stands before the engine: ingresses and routes, with their timeouts."""
     demands: tuple[Demand, ...] = ()
     """What the deployment is to carry; the first counts."""
     evaluations: tuple[Evaluation, ...] = ()

@@ -17,6 +17,7 @@ from typing import Final
 from enginewatch.canary.errors import CanaryError
 from enginewatch.canary.evaluation import Evaluation
 from enginewatch.canary.lmeval import read_evaluation
+from enginewatch.preflight.artifacts import engine_dir, folder, library, model_repository
 from enginewatch.preflight.errors import PreflightError
 from enginewatch.preflight.facts import Facts
 from enginewatch.preflight.readers.checkpoint import read_checkpoint
@@ -62,15 +63,6 @@ def read_text(path: Path, option: str) -> str | Unread:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as failure:
         return Unread(str(path), f"not UTF-8 at byte {failure.start}")
-
-
-def folder(value: str, option: str) -> Path:
-    """A directory that is there. Raises PreflightError."""
-    path = Path(value).expanduser()
-    if not path.is_dir():
-        what = "is not a directory" if path.exists() else "does not exist"
-        raise PreflightError(f"{path} {what}", where=option)
-    return path
 
 
 def _gpus(value: str) -> Facts:
@@ -131,7 +123,12 @@ def _manifest(value: str) -> Facts:
 
 
 def _started(started: Started) -> Facts:
-    return Facts(launches=started.launches, workloads=started.workloads, unread=started.unread)
+    return Facts(
+        launches=started.launches,
+        workloads=started.workloads,
+        fronts=started.fronts,
+        unread=started.unread,
+    )
 
 
 def _workload(value: str) -> Facts:
@@ -160,6 +157,9 @@ def _weights(value: str, role: str) -> Facts:
 
 
 READERS: Final[Mapping[str, Callable[[str], Facts]]] = {
+    "--engine-dir": engine_dir,
+    "--model-repository": model_repository,
+    "--library": library,
     "--gpus": _gpus,
     "--runtime": _runtime,
     "--freeze": _freeze,

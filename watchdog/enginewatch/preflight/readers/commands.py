@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from enginewatch.errors import EnginewatchError
+from enginewatch.preflight.readers.fronts import read_fronts
 from enginewatch.preflight.readers.launch import Launch, read_launches, workload_launches
 from enginewatch.preflight.readers.manifest import read_manifest
 from enginewatch.preflight.readers.shell import ShellError, read_script
 from enginewatch.preflight.readers.unread import Unread
-from enginewatch.preflight.readers.workload import Workload
+from enginewatch.preflight.readers.workload import Front, Workload
 from enginewatch.preflight.readers.yamldata import YamlDataError
 
 _MOST_CONFIGURATION: Final = 1 << 20
@@ -22,6 +23,7 @@ class Started(NamedTuple):
     launches: tuple[Launch, ...] = ()
     workloads: tuple[Workload, ...] = ()
     unread: tuple[Unread, ...] = ()
+    fronts: tuple[Front, ...] = ()
 
 
 def started_by_text(text: str, name: str, files: Files) -> Started:
@@ -41,6 +43,7 @@ def started_by_manifest(text: str, name: str, files: Files) -> Started:
     """What the containers of a manifest start; images with an entry point of their own, too."""
     try:
         workloads = read_manifest(text, name)
+        fronts = read_fronts(text, name)
     except YamlDataError as failure:
         return Started(unread=(_unread(failure, name),))
     launches: list[Launch] = []
@@ -50,9 +53,9 @@ def started_by_manifest(text: str, name: str, files: Files) -> Started:
             launches += workload_launches(workload, name, files)
         except ShellError as failure:
             unread.append(_unread(failure, workload.where))
-    if not workloads:
+    if not workloads and not fronts:
         unread.append(Unread(name, "no service and no pod in it", "launch"))
-    return Started(tuple(launches), workloads, tuple(unread))
+    return Started(tuple(launches), workloads, tuple(unread), fronts)
 
 
 def _unread(failure: EnginewatchError, name: str) -> Unread:

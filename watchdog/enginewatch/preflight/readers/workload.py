@@ -58,3 +58,14 @@ class Workload:
     replicas: int | None = None
     notes: tuple[str, ...] = ()
     """What it has that could not be read: a value from a secret, a file that is not here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Front:
+    """What stands before the engine, and gives up on a request after `timeout_s`."""
+
+    name: str
+    kind: str
+    where: str
+    timeout_s: float
+    setting: str
