@@ -33,6 +33,7 @@ INPUTS: Final = (
     "--model-repository",
     "--model",
     "--draft",
+    "--library",
     "--command",
     "--script",
     "--manifest",
@@ -73,6 +74,9 @@ def preflight(
     ] = None,
     draft: Annotated[
         Texts, typer.Option(metavar="DIR|NAME", help="The draft model's checkpoint or name.")
+    ] = None,
+    library: Annotated[
+        Texts, typer.Option(metavar="PATH", help="A shared library, a wheel, or a folder of them.")
     ] = None,
     command: Annotated[
         Texts, typer.Option(metavar="TEXT", help="A launch command, as it will be run.")
@@ -122,7 +126,8 @@ def preflight(
     wanted = required(require or (), rules)
     today = datetime.now(UTC).date()
     accepted = _accepted(accept, rules)
-    values = (engine_dir, model_repository, model, draft, command, script, manifest, gpus, freeze)
+    built = (engine_dir, model_repository, model, draft, library)
+    values = (*built, command, script, manifest, gpus, freeze)
     more = (runtime, workload, evals, baseline_evals, url)
     given = zip(INPUTS, (*values, *more), strict=True)
     inputs = Inputs({name: tuple(each) for name, each in given if each})

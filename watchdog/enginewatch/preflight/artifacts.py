@@ -1,0 +1,78 @@
+"""From the options that name built things to facts: engines, repositories, libraries.
+
+A path that isn't there is wrong use; what is wrong inside is an `Unread`.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from enginewatch.preflight.errors import PreflightError
+from enginewatch.preflight.facts import Facts
+from enginewatch.preflight.readers.engine_dir import read_engine_dir
+from enginewatch.preflight.readers.gpu_code import read_gpu_code
+from enginewatch.preflight.readers.repository import read_repository
+from enginewatch.preflight.readers.unread import Unread
+
+_LIBRARIES: Final = re.compile(r"\.(?:so(?:\.\d+)*|cubin|fatbin|whl)$")
+_MOST_LIBRARIES: Final = 5_000
+_DEEPEST: Final = 6
+
+
+def folder(value: str, option: str) -> Path:
+    """A directory that is there. Raises PreflightError."""
+    path = Path(value).expanduser()
+    if not path.is_dir():
+        what = "is not a directory" if path.exists() else "does not exist"
+        raise PreflightError(f"{path} {what}", where=option)
+    return path
+
+
+def engine_dir(value: str) -> Facts:
+    """`--engine-dir`."""
+    found = read_engine_dir(folder(value, "--engine-dir"))
+    return Facts(engines=(found,), unread=found.unread)
+
+
+def model_repository(value: str) -> Facts:
+    """`--model-repository`, with the engine directories that its models name, where they are."""
+    found = read_repository(folder(value, "--model-repository"))
+    facts = Facts(repositories=(found,), unread=found.unread)
+    named = dict.fromkeys(path for model in found.models for path in model.engine_dirs)
+    for path in named:
+        if Path(path).is_dir():
+            engine = read_engine_dir(Path(path))
+            facts += Facts(engines=(engine,), unread=engine.unread)
+        else:
+            what = "a model of the repository names this engine directory, which is not here"
+            facts += Facts(unread=(Unread(path, what, "architecture"),))
+    return facts
+
+
+def library(value: str) -> Facts:
+    """`--library`: a shared library, a cubin, a wheel, or a folder of them."""
+    path = Path(value).expanduser()
+    if not path.exists():
+        raise PreflightError(f"{path} does not exist", where="--library")
+    files = _libraries(path) if path.is_dir() else [path]
+    if len(files) > _MOST_LIBRARIES:
+        what = f"holds {len(files)} libraries; name the folder of one package"
+        return Facts(unread=(Unread(str(path), what, "architecture"),))
+    found = tuple(code for file in files for code in read_gpu_code(file))
+    unread = tuple(
+        Unread(each.where, each.problem, "architecture") for each in found if each.problem
+    )
+    return Facts(libraries=found, unread=unread)
+
+
+def _libraries(path: Path, depth: int = 0) -> list[Path]:
+    """Files that can hold GPU code, below a folder; links to folders are not followed."""
+    found: list[Path] = []
+    for each in sorted(path.iterdir()):
+        if each.is_dir() and not each.is_symlink() and depth < _DEEPEST:
+            found += _libraries(each, depth + 1)
+        elif _LIBRARIES.search(each.name) and each.is_file():
+            found.append(each)
+    return found
