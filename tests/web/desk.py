@@ -15,6 +15,7 @@ from tests.support.server import serve
 from enginewatch.config import parse_config
 from enginewatch.model import Alert, Labels, Millis, freeze
 from enginewatch.notify.mute import Muting
+from enginewatch.notify.outbox import Entry
 from enginewatch.notify.route import Route, route_tree
 from enginewatch.notify.silence import Silences
 from enginewatch.web.alertmanager_api import AlertmanagerApi
@@ -46,6 +47,7 @@ class StubDesk:
     root: Route = field(default_factory=lambda: route_tree(parse_config(CONFIG, Path("e.yml"))))
     inhibited: dict[Labels, tuple[Labels, ...]] = field(default_factory=dict)
     told: tuple[Delivery, ...] = ()
+    record: tuple[Entry, ...] = ()
     kept: int = 0
 
     def alerts(self) -> Iterable[Alert]:
@@ -66,6 +68,9 @@ class StubDesk:
 
     def deliveries(self, alert: Alert) -> Iterable[Delivery]:
         return self.told
+
+    def history(self, alert: Alert) -> Iterable[Entry]:
+        return self.record
 
     async def keep(self) -> None:
         self.kept += 1

@@ -15,6 +15,7 @@ from tests.web.desk import StubDesk
 
 from enginewatch.errors import EnginewatchError
 from enginewatch.model import Labels
+from enginewatch.notify.outbox import Entry, EntryState
 from enginewatch.web.admin import Admin
 from enginewatch.web.alert_page import AlertPages
 from enginewatch.web.desk import Delivery
@@ -82,6 +83,22 @@ def test_it_says_what_is_known(client: httpx.Client, desk: StubDesk) -> None:
     assert "<script" not in page
 
 
+def test_its_history_tells_how_each_notification_fared(
+    client: httpx.Client, desk: StubDesk
+) -> None:
+    taken = Entry(
+        *("id", "on-call/slack[0]", "key", "new_alerts", 2, 1, NOW, EntryState.DELIVERED, 3),
+        *(NOW - 90_000, "posted C1 12.3"),
+    )
+    refused = taken._replace(state=EntryState.FAILED, detail="answered 403: <b>no</b>", attempts=1)
+    desk.record = (taken, refused, *[taken._replace(detail="older")] * 60)
+    page = client.get(PATH).text
+    for part in ("new alerts", "2 firing, 1 resolved", "delivered at attempt 3", "1m30s ago"):
+        assert part in page
+    assert '<td class="firing">failed</td><td>answered 403: &lt;b&gt;no&lt;/b&gt;</td>' in page
+    assert page.count("older") == 48
+
+
 def test_what_nobody_is_told_of_is_said(client: httpx.Client, desk: StubDesk) -> None:
     desk.root = replace(desk.root, receiver="", routes=())
     assert "Nobody" in client.get(PATH).text
@@ -119,6 +136,8 @@ def test_hostile_text_stays_text(client: httpx.Client, desk: StubDesk) -> None:
     )
     desk.known = [hostile]
     desk.told = (Delivery(HOSTILE, NOW, HOSTILE),)
+    sent = EntryState.SENDING
+    desk.record = (Entry("id", HOSTILE, HOSTILE, HOSTILE, 1, 0, NOW, sent, 1, NOW, HOSTILE),)
     path = f"/alerts/{hostile.fingerprint}"
     posted = client.post(f"{path}/silence", data={**FORM, "by": HOSTILE, "comment": HOSTILE})
     assert posted.status_code == 303

@@ -45,12 +45,18 @@ class NotifierDesk:
 
     def deliveries(self, alert: Alert) -> Iterator[Delivery]:
         """How each receiver of the alert's groups stands, by the last that is remembered."""
-        keys = {route.group_key(alert.labels) for route in self.tree().match(alert.labels)}
         latest: dict[str, Delivery] = {}
-        for entry in self._notifier.entries(keys):
-            if entry.changed_at >= (alert.fired_at or 0):
-                latest[entry.receiver] = _after(latest.get(entry.receiver), entry)
+        for entry in self._entries(alert):
+            latest[entry.receiver] = _after(latest.get(entry.receiver), entry)
         return iter(latest.values())
+
+    def history(self, alert: Alert) -> Iterable[Entry]:
+        return reversed(self._entries(alert))
+
+    def _entries(self, alert: Alert) -> list[Entry]:
+        keys = {route.group_key(alert.labels) for route in self.tree().match(alert.labels)}
+        found = self._notifier.entries(keys)
+        return [entry for entry in found if entry.changed_at >= (alert.fired_at or 0)]
 
     @property
     def silences(self) -> Silences:

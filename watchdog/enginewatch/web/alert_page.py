@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
@@ -34,6 +35,9 @@ PAGE_HEADERS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 SPANS: Final = ("30m", "1h", "2h", "8h", "1d")
+
+MOST_SHOWN: Final = 50
+"""Notifications in the history."""
 
 SCOPES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -111,6 +115,7 @@ class AlertPages:
             quiet=muting.quiet_by,
             receivers=receivers_of(self.desk.tree().match(alert.labels)),
             deliveries=list(self.desk.deliveries(alert)),
+            history=list(islice(self.desk.history(alert), MOST_SHOWN)),
             scopes={name: matchers(alert.labels, name) for name in SCOPES},
             spans=SPANS,
             needs_token=self.needs_token(),

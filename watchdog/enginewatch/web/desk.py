@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from enginewatch.model import Alert, Millis
 from enginewatch.notify.mute import Muting
-from enginewatch.notify.pipeline import Pipeline
+from enginewatch.notify.outbox import Entry
 from enginewatch.notify.route import Route
 from enginewatch.notify.silence import Silences
 
@@ -50,6 +50,10 @@ class Desk(Protocol):
 
     def deliveries(self, alert: Alert) -> Iterable[Delivery]: ...
 
+    def history(self, alert: Alert) -> Iterable[Entry]:
+        """The notifications of the alert's groups since it fired, the latest first."""
+        ...
+
     @property
     def silences(self) -> Silences: ...
 
@@ -59,42 +63,3 @@ class Desk(Protocol):
         Raises EnginewatchError when they can't be saved; they are in force all the same.
         """
         ...
-
-
-@dataclass(frozen=True)
-class PipelineDesk:
-    """The desk of a daemon. `save` is `keep`, done by whoever owns the pipeline."""
-
-    pipeline: Pipeline
-    all_alerts: Callable[[], Iterable[Alert]]
-    own_url: Callable[[], str]
-    save: Callable[[], Awaitable[None]]
-
-    def alerts(self) -> Iterable[Alert]:
-        return self.all_alerts()
-
-    def muting(self, alert: Alert, now: Millis) -> Muting:
-        return self.pipeline.muting(alert, now)
-
-    def tree(self) -> Route:
-        return self.pipeline.plan.tree
-
-    def receivers(self) -> Sequence[str]:
-        return tuple(self.pipeline.plan.integrations)
-
-    def external_url(self) -> str:
-        return self.own_url()
-
-    def deliveries(self, alert: Alert) -> Iterator[Delivery]:
-        for group in self.pipeline.groups():
-            if alert.labels in group.members:
-                for lane in group.lanes.values():
-                    detail = lane.receipt.detail if lane.receipt else ""
-                    yield Delivery(lane.receiver, lane.delivered_at, detail, lane.attempts)
-
-    @property
-    def silences(self) -> Silences:
-        return self.pipeline.mutes.silences
-
-    async def keep(self) -> None:
-        await self.save()
