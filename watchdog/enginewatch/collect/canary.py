@@ -65,11 +65,12 @@ class _Watched:
     budget: Budget
     fingerprint: str
     rng: random.Random
+    answered: Millis
+    """The newest answer, or when the asking began."""
     due: Millis
     drawn: list[Known] = field(default_factory=list)
     flight: asyncio.Task[None] | None = None
     written: Millis | None = None
-    answered: Millis | None = None
     unanswered: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     problem: str = ""
@@ -281,6 +282,7 @@ class CanaryCollector:
             Budget(settings.tokens_per_hour, now),
             self._fingerprints[place],
             random.Random(f"{self._seed}/{target.target.labels}"),  # noqa: S311 - not a secret
+            now,
             now + target.offset % settings.interval,
         )
         saved = await self._in_thread(lambda: self._state.load(_name(target), each.fingerprint))
@@ -314,8 +316,7 @@ def _of_asking(each: _Watched, now: Millis) -> Iterator[Sample]:
     """What is known beside the answers: what it cost, and what was in the way."""
     yield _sample("tokens_total", each.asker.spent)
     yield _sample("tokens_left", each.budget.left(now))
-    if each.answered is not None:
-        yield _sample("last_answer_timestamp_seconds", each.answered / 1000)
+    yield _sample("last_answer_timestamp_seconds", each.answered / 1000)
     for reason in ("saturated", "budget"):
         yield _sample("skipped_batches_total", each.skipped[reason], reason=reason)
     for result, count in sorted(each.unanswered.items()):
