@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from enginewatch.evidence.verdict import Evidence
 from enginewatch.preflight.facts import Facts
 from enginewatch.preflight.observe import Observed, observed
-from enginewatch.preflight.readers.launch import Launch
+from enginewatch.preflight.readers.flags import Problem, flag_table
+from enginewatch.preflight.readers.launch import Launch, known_launchers
+from enginewatch.preflight.release import Release, is_older, release_of
 
 
 def samples(facts: Facts) -> Iterator[Observed]:
     """One for each problem of a command, by its `kind`; one for each launch; and of containers
     the GPUs that they ask for, where the command says how many it needs."""
-    versions = {each.name: each.version for each in facts.versions}
     for launch in facts.launches:
+        version = release_of(launch, facts)
         evidence = Evidence(launch.where, 0, launch.command)
         yield observed(
             "enginewatch_preflight_launch_info",
@@ -23,11 +25,12 @@ def samples(facts: Facts) -> Iterator[Observed]:
             launch=launch.where,
             launcher=launch.launcher,
             runtime=launch.runtime,
-            version=versions.get(launch.runtime, ""),
+            version=".".join(map(str, version)),
         )
-        if not launch.problems:  # a command without any has been looked at, too
+        problems = list(_problems(launch, version))
+        if not problems:  # a command without any has been looked at, too
             yield observed("enginewatch_preflight_launch_problem", 0, kind="none")
-        for problem in launch.problems:
+        for problem in problems:
             yield observed(
                 "enginewatch_preflight_launch_problem",
                 1,
@@ -40,6 +43,21 @@ def samples(facts: Facts) -> Iterator[Observed]:
                 where=problem.where,
             )
         yield from _container(launch, evidence)
+
+
+def _problems(launch: Launch, version: Release) -> Iterator[Problem]:
+    """Those of the command; flags that are gone, or not there yet, in this version alone."""
+    for problem in launch.problems:
+        gone = problem.kind in {"removed_flag", "removed_key"}
+        if not (gone and is_older(version, problem.detail)):
+            yield problem
+    table = next((each.flags for each in known_launchers() if each.name == launch.launcher), "")
+    if not table or not version:
+        return
+    for name, given in launch.flags.items():
+        flag = flag_table(table).by_name.get(name)
+        if flag is not None and is_older(version, flag.since):
+            yield Problem("newer_flag", given.by, given.where, detail=flag.since)
 
 
 def _container(launch: Launch, evidence: Evidence) -> Iterator[Observed]:

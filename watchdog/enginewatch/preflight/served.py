@@ -6,8 +6,9 @@ once. What is not known is None, and `missing` says what.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -27,8 +28,8 @@ from enginewatch.rulepack import rules_path
 _GIBI = 2**30
 _NO_WEIGHTS = frozenset({"ngram", "suffix", "prompt_lookup", "lookahead", "medusa", "[ngram]"})
 """Methods of speculation that load no second model."""
-_SHARED = frozenset({"mtp", "deepseek_mtp", "eagle", "eagle3", "nextn"})
-"""Methods whose draft is a layer or so: its cache is that of the layers it has."""
+_ONE_LAYER = re.compile(r"mtp|eagle|nextn", re.IGNORECASE)
+"""Methods whose draft is one layer of the model's own width (and shares its embedding)."""
 
 
 class Step(NamedTuple):
@@ -86,10 +87,12 @@ def _served(launch: Launch, gpus: Gpus | None, demand: Demand | None, facts: Fac
     model = _by_files(launch.text("model"), "model", facts) or _model(launch.text("model"), told)
     draft_name = launch.text("draft_model")
     draft = None
-    if draft_name:
+    if draft_name or _ONE_LAYER.search(launch.text("speculative_method")):
         draft = _by_files(draft_name, "draft", facts) or _model(
             draft_name, launch.text("draft_quantization")
         )
+        if draft is None and model is not None and _is_one_layer(launch):
+            draft = _one_layer(model)
     speculative = int(launch.number("speculative_tokens") or 0)
     missing: list[str] = []
     if model is None:
@@ -129,6 +132,21 @@ def gpu_memory(gpus: Gpus) -> int | None:
 def loads_draft(launch: Launch) -> bool:
     """Whether the method of speculation loads weights of a second model."""
     return launch.text("speculative_method").lower() not in _NO_WEIGHTS
+
+
+def _is_one_layer(launch: Launch) -> bool:
+    """By the method's name, or by that of the draft (`…-EAGLE3-…`)."""
+    words = f"{launch.text('speculative_method')} {launch.text('draft_model')}"
+    return _ONE_LAYER.search(words) is not None
+
+
+def _one_layer(model: Model) -> Model:
+    """A layer of the model, without embedding and output layer: what an EAGLE head or an MTP layer
+    comes to, and what its cache is."""
+    layer = replace(
+        model.shape, name="one layer", layers=1, dense=0, vocab=1, tied=True, mtp=0, local=0
+    )
+    return Model(shape=layer, format=model.format)
 
 
 def _by_files(name: str, role: str, facts: Facts) -> Model | None:

@@ -18,6 +18,7 @@ from enginewatch.preflight.observe import Observed, observed
 from enginewatch.preflight.readers.flags import Given
 from enginewatch.preflight.readers.launch import Launch
 from enginewatch.preflight.readers.workload import Workload
+from enginewatch.preflight.release import Release, is_older, release_of
 from enginewatch.rulepack import rules_path
 
 _CLOCK: Final = "enginewatch_preflight_clock_seconds"
@@ -75,7 +76,7 @@ def samples(facts: Facts) -> Iterator[Observed]:
     """`enginewatch_preflight_clock_seconds` by `clock`, and settings that nothing reads."""
     for launch in facts.launches:
         if launch.launcher != "trtllm-build":
-            yield from _of_launch(launch)
+            yield from _of_launch(launch, release_of(launch, facts))
     seen = [launch.container for launch in facts.launches if launch.container is not None]
     for workload in seen or facts.workloads:
         yield from _of_workload(workload)
@@ -84,7 +85,7 @@ def samples(facts: Facts) -> Iterator[Observed]:
         yield observed(_CLOCK, front.timeout_s, evidence, clock="front", front=front.name)
 
 
-def _of_launch(launch: Launch) -> Iterator[Observed]:
+def _of_launch(launch: Launch, version: Release) -> Iterator[Observed]:
     ranks = launch.count("tensor_parallel") * launch.count("pipeline_parallel")
     labels = {
         "launch": launch.where,
@@ -101,7 +102,7 @@ def _of_launch(launch: Launch) -> Iterator[Observed]:
         if clock not in given:
             evidence = Evidence(launch.where, 0, launch.command)
             yield observed(_CLOCK, seconds, evidence, clock=clock, given="no", **labels)
-    yield from _settings(launch, labels)
+    yield from _settings(launch, version, labels)
 
 
 def _given(launch: Launch) -> Iterator[tuple[str, tuple[float, Given]]]:
@@ -136,7 +137,7 @@ def _defaults(runtime: str) -> Iterator[tuple[str, float]]:
         yield "drain", _TRITON_DRAIN_S
 
 
-def _settings(launch: Launch, labels: Mapping[str, str]) -> Iterator[Observed]:
+def _settings(launch: Launch, version: Release, labels: Mapping[str, str]) -> Iterator[Observed]:
     """Variables that nothing reads, that are misspelt, or that turn a safety off."""
     known = known_variables()
     for name, given in launch.env.items():
@@ -153,7 +154,7 @@ def _settings(launch: Launch, labels: Mapping[str, str]) -> Iterator[Observed]:
                     near=near[0] if near else None,
                     **labels,
                 )
-        elif variable.removed:
+        elif variable.removed and not is_older(version, variable.removed):
             yield observed(
                 "enginewatch_preflight_setting_unread",
                 1,
