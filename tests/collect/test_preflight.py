@@ -11,6 +11,7 @@ from tests.support.samples import series_at
 from enginewatch.alerting.events import ChangeKind
 from enginewatch.alerting.judge import Judge, Settings
 from enginewatch.alerting.rules import load_rule_files
+from enginewatch.cli import main
 from enginewatch.collect.plugins import PLUGINS, Surroundings
 from enginewatch.collect.preflight import TICK, PreflightCollector, known_gpus
 from enginewatch.collect.rounds import Writers
@@ -137,3 +138,15 @@ def test_the_daemon_has_it_only_where_it_is_asked_for() -> None:
     around = Surroundings(Head(), tuple, lambda: START)
     assert plugin.section(config) is not None
     assert isinstance(plugin.make(config, around), PreflightCollector)
+
+
+def test_check_config_looks_for_the_files_that_a_section_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "enginewatch.yml"
+    config.write_text("preflight: [{deployment: chat, freeze: gone.txt}]\n")
+    monkeypatch.setattr("sys.argv", ["enginewatch", "check-config", "-c", str(config)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "gone.txt: can't be read" in capsys.readouterr().err

@@ -16,6 +16,7 @@ from enginewatch.config import Config, load_config, parse_matchers
 from enginewatch.errors import EnginewatchError
 from enginewatch.model import Labels, MatchOp
 from enginewatch.notify.reach import hearers, unheard_pages
+from enginewatch.preflight.inputs import Inputs, gather
 from enginewatch.units import format_duration
 from enginewatch.wiring import read_rules
 
@@ -35,6 +36,8 @@ def check_config(
     loaded = load_config(path)
     files = read_rules(loaded)
     found = Discovery(loaded).targets(wall_clock())
+    for section in loaded.preflight:
+        gather(Inputs(section.options()))
     rules = sum(len(group.rules) for file in files for group in file.groups)
     typer.echo(
         f"{path}: {plural(len(found.targets), 'target')} now,"
