@@ -51,10 +51,12 @@ class Report:
 
     @property
     def outcome(self) -> Outcome:
-        """A failure is certain whatever else is not known."""
+        """A failure is certain whatever else is not known; where nothing at all was judged, nothing
+        passes."""
         if any(finding.fails for finding in self.findings):
             return Outcome.FAIL
-        return Outcome.UNDETERMINED if self.missing else Outcome.PASS
+        judged = self.findings or self.passed
+        return Outcome.UNDETERMINED if self.missing or not judged else Outcome.PASS
 
     def to_json(self) -> dict[str, Any]:
         return {

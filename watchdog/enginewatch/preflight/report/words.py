@@ -66,14 +66,14 @@ def amount(size: int) -> str:
 
 def conclusion(report: Report) -> str:
     """The last line of a report."""
-    failing = sum(finding.fails for finding in report.findings)
+    if not report.findings and not report.passed:
+        return "judged nothing: what was given says nothing that a rule asks for"
     if report.outcome is Outcome.FAIL:
+        failing = sum(finding.fails for finding in report.findings)
         return f"refused: {failing} of {len(report.findings)} findings fail the rollout"
     if report.outcome is Outcome.UNDETERMINED:
         checks = ", ".join(check for check, _ in report.missing)
         return f"not determined, and required: {checks}"
-    if not report.findings and not report.passed:
-        return "nothing was judged: give it something to read"
     unknown = sum(finding.unknown and not finding.accepted for finding in report.findings)
     rest = f"; {unknown} unknown" if unknown else ""
     return f"passed: {len(report.passed)} checks found nothing{rest}"
