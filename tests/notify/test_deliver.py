@@ -119,6 +119,7 @@ class Recorder:
 
     name = "r"
     send_resolved = True
+    pace = 0
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
@@ -192,6 +193,21 @@ def test_a_slow_group_holds_up_no_other() -> None:
         await until(lambda: office.left == {"slow": 1, "b": 0, "c": 0})
 
     deliver(office, receiver, during)
+
+
+def test_a_receiver_that_wants_its_time_gets_one_after_the_other() -> None:
+    office, receiver = Office({"a": 2, "b": 1}), Recorder()
+    receiver.pace = 150
+    began: list[float] = []
+
+    async def during(_: Courier) -> None:
+        began.append(asyncio.get_running_loop().time())
+        await until(lambda: not any(office.left.values()))
+        began.append(asyncio.get_running_loop().time())
+
+    deliver(office, receiver, during)
+    assert receiver.most == 1
+    assert began[1] - began[0] >= 0.3
 
 
 def test_what_failed_is_tried_again() -> None:

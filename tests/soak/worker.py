@@ -27,12 +27,14 @@ from enginewatch.model import Alert, Millis
 from enginewatch.notify import throttle
 from enginewatch.notify.ledger import Changes
 from enginewatch.notify.notifier import Notifier
+from enginewatch.notify.slack import SlackWebhook
 from enginewatch.wiring import notifications
 
 KEY = RuleKey("soak", "Crash", ())
 
-# A real backoff would make a run of minutes one of hours.
+# Real waits would make a run of minutes one of hours.
 throttle.SOON = wait_exponential_jitter(initial=0.05, max=0.5, jitter=0.05)  # type: ignore[misc]
+SlackWebhook.pace = 0
 
 
 class Worker:

@@ -25,6 +25,7 @@ TWO = ONE.replace("]}]", "]}, {name: other, webhook_configs: [{url: 'http://y'}]
 class Recorder:
     name: str = HOOK
     send_resolved: bool = True
+    pace: Millis = 0
     got: list[tuple[Notification, Receipt | None]] = field(default_factory=list)
     errors: list[DeliveryError] = field(default_factory=list)
     closed: bool = False

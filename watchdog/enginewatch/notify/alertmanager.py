@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import httpx
 
@@ -41,6 +41,8 @@ class Alertmanager:
     client: httpx.AsyncClient
     send_resolved: bool = True
     headers: Callable[[], Mapping[str, str]] = field(default=dict)
+
+    pace: ClassVar[Millis] = 0
 
     async def send(self, notification: Notification, _: Receipt | None = None) -> Receipt:
         return await deliver(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from rich.console import Console
 from rich.text import Text
 
-from enginewatch.model import Alert, AlertState
+from enginewatch.model import Alert, AlertState, Millis
 from enginewatch.notify.message import Notification, Receipt
 from enginewatch.notify.text import one_line
 from enginewatch.units import format_duration, format_time
@@ -25,6 +25,8 @@ class ConsoleReceiver:
     name: str
     console: Console
     send_resolved: bool = True
+
+    pace: ClassVar[Millis] = 0
 
     async def send(self, notification: Notification, _: Receipt | None = None) -> Receipt:
         for alert in notification.alerts:

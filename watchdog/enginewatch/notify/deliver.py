@@ -155,6 +155,7 @@ class Courier:
                 return (ready - now) / 1000
             heapq.heappop(self._heap)
             del self._due[group]
+            self._throttle.began(now, self.receiver.pace)
             self._busy[group] = asyncio.create_task(
                 self._attempt(group), name=f"tell {self.receiver.name}"
             )

@@ -165,6 +165,11 @@ class Receiver(Protocol):
     @property
     def send_resolved(self) -> bool: ...
 
+    @property
+    def pace(self) -> Millis:
+        """The least time between the beginnings of two calls of `send`; 0 where there is none."""
+        ...
+
     async def send(self, notification: Notification, previous: Receipt | None = None, /) -> Receipt:
         """Deliver, or raise `DeliveryError`; one attempt, retrying is the caller's.
 

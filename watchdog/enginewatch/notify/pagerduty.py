@@ -11,11 +11,11 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import httpx
 
-from enginewatch.model import Alert, AlertState
+from enginewatch.model import Alert, AlertState, Millis
 from enginewatch.notify import text
 from enginewatch.notify.http import check, excerpt, post
 from enginewatch.notify.message import Notification, Receipt
@@ -59,6 +59,8 @@ class PagerDuty:
     send_resolved: bool = True
     severity: str | None = None
     headers: Callable[[], Mapping[str, str]] = field(default=dict)
+
+    pace: ClassVar[Millis] = 0
 
     async def send(self, notification: Notification, _: Receipt | None = None) -> Receipt:
         key = self.routing_key()

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import httpx
 
+from enginewatch.model import Millis
 from enginewatch.notify import slack_message
 from enginewatch.notify.http import check, post, retry_after_now
 from enginewatch.notify.message import (
@@ -23,6 +24,10 @@ from enginewatch.notify.message import (
     Reason,
     Receipt,
 )
+
+PACE: Final[Millis] = 1_000
+"""Slack takes about a message a second for a channel; who keeps asking for more is shut out.
+docs.slack.dev/apis/web-api/rate-limits."""
 
 RATE_LIMITED: Final = frozenset({"ratelimited", "rate_limited"})
 
@@ -91,6 +96,8 @@ class SlackWebhook:
     client: httpx.AsyncClient
     send_resolved: bool = True
 
+    pace: ClassVar[Millis] = PACE
+
     async def send(self, notification: Notification, _: Receipt | None = None) -> Receipt:
         try:
             await self._post(slack_message.message(notification))
@@ -122,6 +129,8 @@ class SlackBot:
     channel: str
     client: httpx.AsyncClient
     send_resolved: bool = True
+
+    pace: ClassVar[Millis] = PACE
 
     async def send(self, notification: Notification, previous: Receipt | None = None) -> Receipt:
         known = previous.state if previous is not None else {}

@@ -49,7 +49,10 @@ def _asked(failure: DeliveryError) -> Millis:
 
 
 class Throttle:
-    """How many attempts one receiver may have under way, and from when on. Without a clock."""
+    """How many attempts one receiver may have under way, and from when on. Without a clock.
+
+    `paused_until` is when the next may begin.
+    """
 
     def __init__(self, most: int):
         self._most: Final = most
@@ -66,6 +69,10 @@ class Throttle:
     @property
     def most(self) -> int:
         return 1 if self.probing else self._most
+
+    def began(self, now: Millis, pace: Millis) -> None:
+        """An attempt has begun; the next may after `pace`."""
+        self.paused_until = max(self.paused_until, now + pace)
 
     def succeeded(self) -> None:
         self._failures.clear()

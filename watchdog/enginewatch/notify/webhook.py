@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 
-from enginewatch.model import Alert, AlertState
+from enginewatch.model import Alert, AlertState, Millis
 from enginewatch.notify.http import deliver
 from enginewatch.notify.message import Notification, Receipt
 from enginewatch.notify.text import alert_page, started
@@ -30,6 +30,8 @@ class Webhook:
     client: httpx.AsyncClient
     send_resolved: bool = True
     headers: Callable[[], Mapping[str, str]] = field(default=dict)
+
+    pace: ClassVar[Millis] = 0
 
     async def send(self, notification: Notification, _: Receipt | None = None) -> Receipt:
         return await deliver(
