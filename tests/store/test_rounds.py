@@ -17,7 +17,7 @@ def write(writer: object, at: int, **samples: float) -> None:
     writer.append(at, np.array(refs), np.array(list(samples.values())))  # type: ignore[attr-defined]
 
 
-def values(store: RoundStore, matchers: tuple[Matcher, ...] = A, at: int = 1_000) -> list[float]:
+def values(store: RoundStore, matchers: tuple[Matcher, ...] = A, at: int = 950) -> list[float]:
     found = store.instant(matchers, at, 900)
     return [v for v, there in zip(found.values.tolist(), found.present, strict=True) if there]
 
