@@ -33,6 +33,7 @@ from enginewatch.alerting.rules import AlertingRule, RuleFile, load_rule_files
 from enginewatch.errors import EnginewatchError
 from enginewatch.evidence.alerts import findings_of_alerts
 from enginewatch.evidence.pack import VerdictRule, load_verdicts
+from enginewatch.evidence.signatures import Confidence, Severity
 from enginewatch.evidence.timeline import Judgement, Rules, Timeline, judge_timeline
 from enginewatch.evidence.verdict import Evidence
 from enginewatch.model import METRIC_NAME, Labels, Sample
@@ -207,9 +208,11 @@ def _plain(derived: Mapping[str, object]) -> dict[str, str | int | float | bool 
     }
 
 
-def _order(finding: Finding) -> tuple[bool, int, bool, str, str]:
-    suspect = finding.confidence != "definite"
-    return (finding.unknown, -finding.severity.weight, suspect, finding.code, finding.summary)
+def _order(finding: Finding) -> tuple[float, bool, str, str]:
+    """Worst first; what is unknown comes after what warns, and before what is only told."""
+    weight = -Severity.WARN.weight + 0.5 if finding.unknown else -finding.severity.weight
+    suspect = finding.confidence is not Confidence.DEFINITE
+    return (weight, suspect, finding.code, finding.summary)
 
 
 def _could_speak(files: Sequence[RuleFile], timeline: Timeline) -> set[AlertingRule]:
