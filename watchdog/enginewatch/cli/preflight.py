@@ -151,7 +151,8 @@ def _write_example() -> None:
 def _surroundings(inputs: Inputs) -> Iterator[Facts]:
     """What this machine says, where nothing says that the target is another one."""
     if "--gpus" not in inputs.given:
-        yield Facts(gpus=driver_gpus(pynvml))
+        here = driver_gpus(pynvml)
+        yield Facts(gpus=here.gpus, unread=here.unread)
     if not any(name in inputs.given for name in _OTHERS):
         yield Facts(versions=tuple(installed_versions()))
 

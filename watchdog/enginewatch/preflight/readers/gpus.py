@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from enginewatch.preflight.errors import PreflightError
+from enginewatch.preflight.readers.unread import Unread
 
 _DECLARED: Final = re.compile(r"(?:(\d{1,5})\s*[xX*]\s*)?([A-Za-z][\w .+/-]*)")
 _HINT: Final = "write it like 8xB200, H200 or 2xRTX-5090"
@@ -36,15 +38,33 @@ def declared_gpus(text: str) -> Gpus:
     return Gpus(found[2].strip(), int(found[1] or 1), f"--gpus {text}")
 
 
-def driver_gpus(nvml: Any) -> tuple[Gpus, ...]:
-    """The GPUs of this machine, as the driver tells; none where there is no driver.
+class Here(NamedTuple):
+    """What the driver of this machine told, or why it did not."""
 
-    `nvml` is the module `pynvml`, or a simulation of it.
+    gpus: tuple[Gpus, ...] = ()
+    unread: tuple[Unread, ...] = ()
+
+
+def driver_gpus(nvml: Any, wait: float = 10.0) -> Here:
+    """The GPUs of this machine; none, and no complaint, where there is no driver.
+
+    `nvml` is the module `pynvml`, or a simulation of it. A driver that does not answer
+    within `wait` seconds is left to itself.
     """
+    found: list[Here] = []
+    thread = threading.Thread(target=lambda: found.append(_asked(nvml)), daemon=True)
+    thread.start()
+    thread.join(wait)
+    if found:
+        return found[0]
+    return Here(unread=(Unread("NVML", f"the driver gave no answer within {wait:g} s"),))
+
+
+def _asked(nvml: Any) -> Here:
     try:
         nvml.nvmlInit()
     except nvml.NVMLError:
-        return ()
+        return Here()
     try:
         handles = [
             nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())
@@ -58,11 +78,11 @@ def driver_gpus(nvml: Any) -> tuple[Gpus, ...]:
             )
             for handle in handles
         )
-    except nvml.NVMLError:
-        return ()
-    finally:
-        nvml.nvmlShutdown()
-    return tuple(
-        Gpus(name, count, "NVML", capability=capability, memory=memory, driver=driver)
-        for (name, capability, memory), count in kinds.items()
+    except nvml.NVMLError as failure:
+        return Here(unread=(Unread("NVML", f"the driver does not tell its GPUs: {failure}"),))
+    return Here(
+        tuple(
+            Gpus(name, count, "NVML", capability=capability, memory=memory, driver=driver)
+            for (name, capability, memory), count in kinds.items()
+        )
     )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 from typing import Final, NamedTuple
+from urllib.parse import unquote
 
 from enginewatch.preflight.errors import PreflightError
 
@@ -56,7 +57,7 @@ def read_freeze(text: str, where: str) -> Iterator[Version]:
         direct = _DIRECT.match(stripped)
         wheel = _WHEEL.search(direct[2].rpartition("/")[2]) if direct is not None else None
         if direct is not None and wheel is not None:
-            yield Version(canonical(direct[1]), wheel[1], f"{where}:{number}")
+            yield Version(canonical(direct[1]), unquote(wheel[1]), f"{where}:{number}")
 
 
 def installed_versions(names: Iterable[str] = INSTALLED) -> Iterator[Version]:
