@@ -41,6 +41,7 @@ class EngineClient:
         life = Life(request, time.monotonic())
         queue: asyncio.Queue[Output | None] = asyncio.Queue()
         self._lives[request.id] = life, queue
+        self._page.arrived()
         self._wire.send({"add": asdict(request)})
         try:
             while True:
@@ -52,18 +53,23 @@ class EngineClient:
                     return
         finally:
             self._lives.pop(request.id, None)
+            if not life.finished:
+                self._page.finished(life, "error" if self.dead else "abort")
             if not life.finished and not self.dead:
                 self._wire.send({"abort": request.id})
-                self._page.finished(life, "abort")
 
     async def generate_one(self) -> bool:
-        request = Request(f"health-{uuid.uuid4().hex[:16]}", "health", 1)
+        return await self.say(f"health-{uuid.uuid4().hex[:16]}", "health", 1) is not None
+
+    async def say(self, name: str, prompt: str, limit: int) -> str | None:
+        """The text of an answer; None where the engine is dead."""
+        said: list[str] = []
         try:
-            async for _ in self.generate(request):
-                pass
+            async for output in self.generate(Request(name, prompt, limit)):
+                said += output.pieces
         except EngineDead:
-            return False
-        return True
+            return None
+        return "".join(said)
 
     async def listen(self) -> None:
         """Take what the engine core sends, until it is gone."""

@@ -22,6 +22,8 @@ from enginechaos.sim import damage
 from enginechaos.sim.blocks import BlockPool
 from enginechaos.sim.dialects import find
 from enginechaos.sim.engine import Engine, Request
+from enginechaos.sim.engine_dir import Build, EngineRefused
+from enginechaos.sim.engine_dir import load as load_engine
 from enginechaos.sim.executor import Executor, InProcess, Processes, RankDied
 from enginechaos.sim.language import Language
 from enginechaos.sim.memory import OutOfGpuMemory
@@ -49,11 +51,15 @@ class Core:
         """Until the API server is gone, or the engine dies; the exit code."""
         said = self._dialect.core_log()
         try:
+            self._load_engine()
             await self._executor.start()
             blocks = self._memory.start(self._executor.pids)
         except OutOfGpuMemory as failure:
-            said.start_failed(str(failure))
+            said.no_memory_to_start(str(failure))
             await self._executor.stop()
+            return 1
+        except EngineRefused as failure:
+            print(failure, flush=True)
             return 1
         engine = self._engine(blocks)
         said.started(blocks)
@@ -70,6 +76,18 @@ class Core:
         stepping.cancel()
         await self._executor.stop()
         return code
+
+    def _load_engine(self) -> None:
+        """Raises EngineRefused."""
+        settings = self._settings
+        if settings.engine_dir is not None:
+            library = Build.of("{}.{}".format(*settings.capability), settings.tensorrt)
+            version = load_engine(settings.engine_dir, library, settings.tensor_parallel)
+            print(
+                f"[TensorRT-LLM][INFO] Engine version {version} found in the config file, "
+                "assuming engine(s) built by new builder API.",
+                flush=True,
+            )
 
     def _explain(self, failure: BaseException | None, engine: Engine) -> None:
         said = self._dialect.core_log()
@@ -130,8 +148,14 @@ class Core:
         if count == 1:
             return InProcess(activity[0])
         titles = [self._dialect.titles.rank(rank) for rank in range(count)]
-        patience = self._dialect.core_log().step_is_late
-        return Processes(self._settings, titles, activity, patience)
+        return Processes(
+            self._settings,
+            titles,
+            activity,
+            timeout=self._dialect.hang_timeout,
+            hears_of_dead=self._dialect.hears_of_dead_ranks,
+            patience=self._dialect.core_log().step_is_late,
+        )
 
 
 async def _main(descriptor: int) -> int:

@@ -31,7 +31,7 @@ class Driver:
         self._before: list[tuple[float, Busy]] = []
         if self._file is not None:
             total = int(settings.memory.total_gib * GIB)
-            self._file.prepare(len(activity), total, "NVIDIA H200", (9, 0))
+            self._file.prepare(len(activity), total, settings.gpu_name, settings.capability)
             self._file.release(0)
 
     async def run(self) -> None:

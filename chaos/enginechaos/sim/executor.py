@@ -68,6 +68,9 @@ class Processes:
         settings: Settings,
         titles: Sequence[str],
         activity: Sequence[Path | None],
+        *,
+        timeout: float | None,
+        hears_of_dead: bool,
         patience: Callable[[], None],
     ):
         self.pids: Sequence[int] = ()
@@ -75,6 +78,8 @@ class Processes:
         self._titles: Final = titles
         self._activity: Final = activity
         self._patience: Final = patience
+        self._timeout: Final = timeout
+        self._hears_of_dead: Final = hears_of_dead
         self._children: list[asyncio.subprocess.Process] = []
         self._sockets: list[socket.socket] = []
         self._step = 0
@@ -97,7 +102,7 @@ class Processes:
         for rank in range(len(self._sockets)):
             await self._send(rank, command)
         work = asyncio.gather(*(self._read(rank, self._step) for rank in range(len(self._sockets))))
-        left = self._settings.execute_model_timeout
+        left = float("inf") if self._timeout is None else self._timeout
         while left > 0:
             patience = min(self._settings.ringbuffer_warning_interval, left)
             done, _ = await asyncio.wait((work,), timeout=patience)
@@ -148,7 +153,7 @@ class Processes:
         try:
             await asyncio.get_running_loop().sock_sendall(self._sockets[rank], message)
         except ConnectionError:
-            await self._buried(rank)
+            await self._gone(rank)
 
     async def _read(self, rank: int, expected: int | None = None) -> bytes:
         """One answer of a rank, the `expected` number if one is given."""
@@ -159,9 +164,13 @@ class Processes:
             except ConnectionError:
                 found = b""
             if len(found) < ANSWER.size:
-                await self._buried(rank)
+                await self._gone(rank)
             if expected is None or struct.unpack("!Q", found) == (expected,):
                 return found
 
-    async def _buried(self, rank: int) -> None:
-        raise RankDied(rank, await self._children[rank].wait())
+    async def _gone(self, rank: int) -> None:
+        """A rank that has died; where nobody is told of that, its answer just never comes."""
+        code = await self._children[rank].wait()
+        if self._step and not self._hears_of_dead:
+            await asyncio.Event().wait()
+        raise RankDied(rank, code)

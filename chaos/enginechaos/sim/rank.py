@@ -47,12 +47,13 @@ def main(arguments: list[str]) -> int:
                 begun += peers.meet()
             gpu.rests()
             core.sendall(ANSWER.pack(step))
-    print(
-        f"(Worker pid={os.getpid()}) INFO {time.strftime('%m-%d %H:%M:%S')} "
-        "[multiproc_executor.py:843] "
-        "Parent process exited, terminating worker queues",
-        flush=True,
-    )
+    if title.startswith("VLLM"):
+        print(
+            f"(Worker pid={os.getpid()}) INFO {time.strftime('%m-%d %H:%M:%S')} "
+            "[multiproc_executor.py:843] "
+            "Parent process exited, terminating worker queues",
+            flush=True,
+        )
     return 0
 
 

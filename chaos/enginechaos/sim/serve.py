@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,7 @@ from enginechaos.sim.client import EngineClient
 from enginechaos.sim.dialects import find
 from enginechaos.sim.dialects.base import Page, ServerLog
 from enginechaos.sim.driver import Driver
+from enginechaos.sim.errors import SimError
 from enginechaos.sim.proctitle import set_title
 from enginechaos.sim.settings import Settings
 from enginechaos.sim.wire import Wire
@@ -53,7 +55,7 @@ class Serve:
             first = await wire.receive()
             if first is None:
                 await core.wait()
-                self._log.shutdown(())
+                self._log.start_failed()
                 return 1
             self._pids = first["ready"]["pids"]
             self._page.cache_config(first["ready"]["blocks"])
@@ -78,10 +80,25 @@ class Serve:
         self._log.serving()
         listening = asyncio.create_task(self._listen(client, server))
         periodic = asyncio.create_task(self._periodic())
-        await server.serve()
+        await server.serve(self._doors())
         for task in (listening, periodic):
             task.cancel()
         return 0  # also when the engine died: vllm#48966
+
+    def _doors(self) -> list[socket.socket]:
+        """Listening sockets: the API's, and the metrics' where that is another. Raises SimError."""
+        doors = []
+        for port in filter(None, (self._settings.port, self._dialect.metrics_port)):
+            door = socket.socket()
+            door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                door.bind((self._settings.host, port))
+            except OSError as failure:
+                raise SimError(
+                    f"{failure.strerror}: port {port}", hint="another server?"
+                ) from failure
+            doors.append(door)
+        return doors
 
     async def _listen(self, client: EngineClient, server: uvicorn.Server) -> None:
         await client.listen()
@@ -124,11 +141,21 @@ class Serve:
 
 
 class _Server(uvicorn.Server):
-    """Calls `ready` once it listens."""
+    """Calls `ready` once it listens; a signal ends it and nothing else, so what comes after it is
+    done."""
 
     def __init__(self, ready: Callable[[], None], config: uvicorn.Config):
         super().__init__(config)
         self._ready: Final = ready
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(each, self.handle_exit, each, None)
+        yield
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(each)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

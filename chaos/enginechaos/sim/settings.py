@@ -64,6 +64,8 @@ class Settings(_Section):
     dialect: DialectName = "vllm"
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=1, le=65535)
+    metrics_port: int | None = Field(default=None, ge=1, le=65535)
+    """Triton: where its metrics are, the API's port plus 2 by default."""
     model: str = "demo-llama"
     version: str | None = None
     """What it says it is; the dialect's own by default."""
@@ -93,6 +95,11 @@ class Settings(_Section):
     gpu_file: Path | None = None
     """JSON of `enginewatch.nvml.simulation`: written, and shared with whoever claims memory in
     it."""
+    gpu_name: str = "NVIDIA H200"
+    capability: tuple[int, int] = (9, 0)
+    """Compute capability of the simulated GPUs."""
+    tensorrt: str = Field(default="10.6.0.26", pattern=r"^\d+\.\d+\.\d+\.\d+$")
+    """Version of the TensorRT library that loads `engine_dir`."""
     engine_dir: Path | None = None
     """A TensorRT-LLM engine directory: loaded, or refused as TensorRT refuses it."""
 
@@ -104,6 +111,8 @@ class Settings(_Section):
                 "equal to "
                 f"max_num_seqs ({self.max_num_seqs})."
             )
+        if self.engine_dir is not None and self.dialect not in {"trtllm", "triton", "nim"}:
+            raise ValueError(f"engine_dir: {self.dialect} loads no TensorRT engines")
         return self
 
 

@@ -23,6 +23,9 @@ class EngineState(Protocol):
     async def generate_one(self) -> bool:
         """One token, however long it takes; False where the engine is dead."""
 
+    async def say(self, name: str, prompt: str, limit: int) -> str | None:
+        """The text of an answer; None where the engine is dead."""
+
 
 @dataclass(frozen=True)
 class Titles:
@@ -49,6 +52,9 @@ class Iteration:
 class Page(Protocol):
     """The metrics of the API server, by events."""
 
+    def arrived(self) -> None:
+        """A request came in."""
+
     def cache_config(self, blocks: int) -> None:
         """The KV cache has this many blocks."""
 
@@ -63,12 +69,37 @@ class Page(Protocol):
     def http(self, path: str, method: str, status: int, seconds: float) -> None: ...
 
 
+class QuietPage:
+    """Books nothing; a dialect's page has of these what it books."""
+
+    def arrived(self) -> None:
+        pass
+
+    def cache_config(self, blocks: int) -> None:
+        pass
+
+    def preempted(self, times: int) -> None:
+        pass
+
+    def step(self, report: StepReport, iteration: Iteration) -> None:
+        pass
+
+    def finished(self, life: Life, reason: str) -> None:
+        pass
+
+    def http(self, path: str, method: str, status: int, seconds: float) -> None:
+        pass
+
+
 class ServerLog(Protocol):
     """Lines of the API server."""
 
     def starting(self) -> None: ...
 
     def serving(self) -> None: ...
+
+    def start_failed(self) -> None:
+        """The engine core ended before it was ready."""
 
     def interval(self, seconds: float) -> None:
         """The periodic line, of what came since the last."""
@@ -85,7 +116,7 @@ class CoreLog(Protocol):
 
     def started(self, blocks: int) -> None: ...
 
-    def start_failed(self, message: str) -> None: ...
+    def no_memory_to_start(self, message: str) -> None: ...
 
     def step_is_late(self) -> None: ...
 
@@ -102,8 +133,13 @@ class Dialect(Protocol):
     version: str
     lingers: float
     """Seconds that the API server stays after the engine has died; negative: for ever."""
-
-    def __init__(self, settings: Settings): ...
+    hears_of_dead_ranks: bool
+    """Whether the engine core learns that a rank's process is gone; else it waits for its
+    answer."""
+    hang_timeout: float | None
+    """Seconds that a step may take; None: as long as it likes."""
+    metrics_port: int | None
+    """Where metrics are served too, beside the API's own port."""
 
     @property
     def page(self) -> Page:

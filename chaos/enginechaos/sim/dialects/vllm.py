@@ -7,9 +7,7 @@ freeze.
 
 from __future__ import annotations
 
-import time
 from functools import cached_property
-from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -22,19 +20,21 @@ from enginechaos.sim.settings import Settings
 
 
 class Vllm:
+    number = "0.32.0"
     lingers = 0.4
-    """The API server looks after its engine every 5 s at most (VLLM_WATCHDOG_TIME_S); measured 0.3
-    to 5 s."""
+    """It looks after its engine every 5 s at most (VLLM_WATCHDOG_TIME_S); measured: within 1 s."""
+    hears_of_dead_ranks = True
+    metrics_port: int | None = None
 
     def __init__(self, settings: Settings):
         self.settings = settings
-        self.version = settings.version or "0.32.0"
+        self.version = settings.version or self.number
+        self.hang_timeout: float | None = settings.execute_model_timeout
         self.titles = Titles(
             server=f"vllm serve {settings.model} --port {settings.port} (enginechaos.sim)",
             core="VLLM::EngineCore",
             ranks=[f"VLLM::Worker_TP{rank}" for rank in range(settings.tensor_parallel)],
         )
-        self.started: Final = int(time.time())
 
     @cached_property
     def page(self) -> VllmPage:
@@ -50,16 +50,16 @@ class Vllm:
         async def load(_: Request) -> Response:
             return JSONResponse({"server_load": 0})  # constant unless load tracking is switched on
 
-        async def metrics(_: Request) -> Response:
-            return Response(self.page.text(), media_type="text/plain; version=1.0.0; charset=utf-8")
-
         return [
             Route("/health", health),
             Route("/ping", health, methods=["GET", "POST"]),
             Route("/version", version),
             Route("/load", load),
-            Route("/metrics", metrics),
+            Route("/metrics", self.metrics),
         ]
+
+    async def metrics(self, _: Request) -> Response:
+        return Response(self.page.text(), media_type="text/plain; version=1.0.0; charset=utf-8")
 
     def server_log(self) -> VllmServerLog:
         return VllmServerLog(self.settings, self.version, self.page)

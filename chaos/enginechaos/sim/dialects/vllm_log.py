@@ -48,6 +48,13 @@ class VllmServerLog:
         where = f"http://{self._settings.host}:{self._settings.port}"
         self._say.info("entry.py:140", f"Starting vLLM server on {where}")
 
+    def start_failed(self) -> None:
+        self._say.error(
+            "launcher.py:120",
+            "RuntimeError: Engine core initialization failed. See root cause above. "
+            "Failed core proc(s): {'EngineCore': 1}",
+        )
+
     def interval(self, seconds: float) -> None:
         """Silent once two intervals without a token have passed, as vLLM's is."""
         prompts, tokens = self._page.totals()
@@ -121,15 +128,11 @@ class VllmCoreLog:
             "core.py:402", "init engine (profile, create kv cache, warmup model) took 0.02 s"
         )
 
-    def start_failed(self, message: str) -> None:
+    def no_memory_to_start(self, message: str) -> None:
         self._say.error(
             "core.py:1505",
             "EngineCore failed to start.\nTraceback (most recent call last):\n"
-            + (
-                message
-                if message.startswith("ValueError")
-                else f"torch.OutOfMemoryError: {message}"
-            ),
+            f"torch.OutOfMemoryError: {message}",
         )
 
     def step_is_late(self) -> None:

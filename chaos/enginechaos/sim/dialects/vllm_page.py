@@ -3,12 +3,11 @@ with."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from prometheus_client import (
-    CollectorRegistry,
     Counter,
-    Gauge,
     GCCollector,
     Histogram,
     PlatformCollector,
@@ -17,7 +16,8 @@ from prometheus_client import (
     generate_latest,
 )
 
-from enginechaos.sim.dialects.base import Iteration
+from enginechaos.sim.dialects.base import Iteration, QuietPage
+from enginechaos.sim.dialects.families import Families, value
 from enginechaos.sim.engine import StepReport
 from enginechaos.sim.life import Life
 from enginechaos.sim.settings import Settings
@@ -49,15 +49,11 @@ def token_buckets(longest: int) -> tuple[float, ...]:
     return tuple(float(each) for each in scale if each <= longest)
 
 
-def _value(metric: Counter | Gauge) -> float:
-    return next(iter(metric.collect())).samples[0].value
-
-
-class VllmPage:
-    def __init__(self, settings: Settings):
+class VllmPage(QuietPage):
+    def __init__(self, settings: Settings, make: Families | None = None):
         self.settings: Final = settings
-        self.registry: Final = CollectorRegistry()
-        self._labels: Final = {"model_name": settings.model, "engine": "0"}
+        self._make: Final = make or Families("vllm:", {"model_name": settings.model, "engine": "0"})
+        self.registry: Final = self._make.registry
         GCCollector(self.registry)
         PlatformCollector(self.registry)
         ProcessCollector(registry=self.registry)
@@ -122,20 +118,20 @@ class VllmPage:
 
     def totals(self) -> tuple[float, float]:
         """Prompt and generated tokens."""
-        return _value(self.prompts), _value(self.generated)
+        return value(self.prompts), value(self.generated)
 
     def prefix_totals(self) -> tuple[float, float]:
         """Tokens asked of the prefix cache, and found in it."""
-        return _value(self.queries), _value(self.hits)
+        return value(self.queries), value(self.hits)
 
     def running_now(self) -> int:
-        return int(_value(self.running))
+        return int(value(self.running))
 
     def waiting_now(self) -> int:
-        return int(_value(self.waiting))
+        return int(value(self.waiting))
 
     def usage_now(self) -> float:
-        return _value(self.usage)
+        return value(self.usage)
 
     def _prompt(self, life: Life) -> None:
         self.first.observe(life.first - life.arrived)
@@ -146,103 +142,107 @@ class VllmPage:
 
     def _gauges(self) -> None:
         for name in ("flops", "read_bytes", "write_bytes"):
-            self._counter(f"estimated_{name}_per_gpu", f"Estimated {name} per GPU.")
-        self.running = self._gauge(
+            self._make.counter(f"estimated_{name}_per_gpu", f"Estimated {name} per GPU.")
+        self.running = self._make.gauge(
             "num_requests_running", "Number of requests in model execution batches."
         )
-        self.waiting = self._gauge(
+        self.waiting = self._make.gauge(
             "num_requests_waiting", "Number of requests waiting to be processed."
         )
-        self.by_reason = self._gauges_by(
+        self.by_reason = self._make.gauges(
             "num_requests_waiting_by_reason", "Number of waiting requests by reason.",
             "reason", ("capacity", "deferred"),
         )  # fmt: skip
-        asleep = self._gauges_by(
+        asleep = self._make.gauges(
             "engine_sleep_state", "Engine sleep state; awake = 0 means engine is sleeping.",
             "sleep_state", ("awake", "weights_offloaded", "discard_all"),
         )  # fmt: skip
         asleep["awake"].set(1)
-        self.usage = self._gauge(
+        self.usage = self._make.gauge(
             "kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage."
         )
 
     def _counters(self) -> None:
-        self.queries = self._counter("prefix_cache_queries", "Prefix cache queries, in tokens.")
-        self.hits = self._counter("prefix_cache_hits", "Prefix cache hits, in tokens.")
+        self.queries = self._make.counter(
+            "prefix_cache_queries", "Prefix cache queries, in tokens."
+        )
+        self.hits = self._make.counter("prefix_cache_hits", "Prefix cache hits, in tokens.")
         for name in ("external_prefix_cache", "mm_cache"):
             for what in ("queries", "hits"):
-                self._counter(f"{name}_{what}", f"{name} {what}.")
-        self.preemptions = self._counter(
+                self._make.counter(f"{name}_{what}", f"{name} {what}.")
+        self.preemptions = self._make.counter(
             "num_preemptions", "Cumulative number of preemption from the engine."
         )
-        self.prompts = self._counter("prompt_tokens", "Number of prefill tokens processed.")
-        self.source = self._counters_by(
+        self.prompts = self._make.counter("prompt_tokens", "Number of prefill tokens processed.")
+        self.source = self._make.counters(
             "prompt_tokens_by_source", "Number of prompt tokens by source.",
             "source", ("local_compute", "local_cache_hit", "external_kv_transfer"),
         )  # fmt: skip
-        self.cached = self._counter(
+        self.cached = self._make.counter(
             "prompt_tokens_cached", "Number of cached prompt tokens (local + external)."
         )
-        self.cached_from = self._counters_by(
+        self.cached_from = self._make.counters(
             "prompt_tokens_cached_by_source", "Prefix-cache hit tokens by the cache tier that "
             "supplied them.",
             "source", ("device", "host", "p2p", "disk", "external_unspecified"),
         )  # fmt: skip
-        self.generated = self._counter(
+        self.generated = self._make.counter(
             "generation_tokens", "Number of generation tokens processed."
         )
-        self.success = self._counters_by(
+        self.success = self._make.counters(
             "request_success",
             "Count of successfully processed requests.",
             "finished_reason",
             _REASONS,
         )
-        rejections = Counter(
-            "vllm:admission_rejections", "Number of admission attempts rejected by a queue limit, "
-            "by reason.",
-            ["model_name", "reason"], registry=self.registry,
-        )  # fmt: skip
-        for reason in ("max_num_queued_reqs", "max_num_queued_tokens"):
-            rejections.labels(self.settings.model, reason)
+        without_rank = {"model_name": self.settings.model}
+        replace(self._make, labels=without_rank).counters(
+            "admission_rejections",
+            "Number of admission attempts rejected by a queue limit, by reason.",
+            "reason",
+            ("max_num_queued_reqs", "max_num_queued_tokens"),
+        )
         self.drafts = None
         if self.settings.speculative_tokens:
-            self.drafts = self._counter("spec_decode_num_drafts", "Number of spec decoding drafts.")
-            self.draft_tokens = self._counter(
+            self.drafts = self._make.counter(
+                "spec_decode_num_drafts", "Number of spec decoding drafts."
+            )
+            self.draft_tokens = self._make.counter(
                 "spec_decode_num_draft_tokens", "Number of draft tokens."
             )
-            self.accepted = self._counter(
+            self.accepted = self._make.counter(
                 "spec_decode_num_accepted_tokens", "Number of accepted tokens."
             )
 
     def _histograms(self) -> None:
         tokens = token_buckets(self.settings.max_model_len)
-        self.request_prompt = self._histogram(
+        self.request_prompt = self._make.histogram(
             "request_prompt_tokens", "Number of prefill tokens processed.", tokens
         )
-        self.request_generation = self._histogram(
+        self.request_generation = self._make.histogram(
             "request_generation_tokens", "Number of generation tokens processed.", tokens
         )
-        self.iteration = self._histogram(
+        self.iteration = self._make.histogram(
             "iteration_tokens_total", "Histogram of number of tokens per engine_step.", _ITERATION
         )
-        self.request_max_generation = self._histogram(
+        self.request_max_generation = self._make.histogram(
             "request_max_num_generation_tokens",
             "Maximum number of requested generation tokens.",
             tokens,
         )
-        self.request_n = self._histogram(
+        self.request_n = self._make.histogram(
             "request_params_n", "The n request parameter.", (1, 2, 5, 10, 20)
         )
-        self.request_max_tokens = self._histogram(
+        self.request_max_tokens = self._make.histogram(
             "request_params_max_tokens", "The max_tokens request parameter.", tokens
         )
-        self.first = self._histogram(
+        self.first = self._make.histogram(
             "time_to_first_token_seconds", "Time to first token in seconds.", _FIRST
         )
-        self.gap = self._histogram(
+        self.gap = self._make.histogram(
             "inter_token_latency_seconds", "Inter-token latency in seconds.", _GAP
         )
-        self.per_token = self._histogram(
+        self.per_token = self._make.histogram(
             "request_time_per_output_token_seconds",
             "time_per_output_token_seconds per request.",
             _GAP,
@@ -260,12 +260,12 @@ class VllmPage:
         self.decode = self._latency(
             "request_decode_time_seconds", "time spent in DECODE phase for request"
         )
-        self.request_preemptions = self._histogram(
+        self.request_preemptions = self._make.histogram(
             "request_num_preemptions",
             "Number of times a request was preempted.",
             (1, 2, 3, 4, 5, 10, 20),
         )
-        self.request_computed = self._histogram(
+        self.request_computed = self._make.histogram(
             "request_prefill_kv_computed_tokens", "New KV tokens computed during prefill.", tokens
         )
 
@@ -284,15 +284,11 @@ class VllmPage:
             "num_gpu_blocks": blocks,
             "num_gpu_blocks_override": blocks if settings.kv_tokens else None,
             "sliding_window": None,
-            "engine": 0,
+            **({"engine": 0} if "engine" in self._make.labels else {}),
         }
-        info = Gauge(
-            "vllm:cache_config_info",
-            "Information of the LLMEngine CacheConfig",
-            list(facts),
-            registry=self.registry,
-        )
-        info.labels(**{key: str(value) for key, value in facts.items()}).set(1)
+        labels = {key: str(each) for key, each in facts.items()}
+        about = "Information of the LLMEngine CacheConfig"
+        replace(self._make, labels=labels).gauge("cache_config_info", about).set(1)
 
     def _http(self) -> None:
         where: dict[str, Any] = {"registry": self.registry}
@@ -316,33 +312,5 @@ class VllmPage:
             ["handler", "method"], buckets=(0.1, 0.5, 1), **where,
         )  # fmt: skip
 
-    def _gauge(self, name: str, about: str) -> Gauge:
-        return Gauge(f"vllm:{name}", about, list(self._labels), registry=self.registry).labels(
-            **self._labels
-        )
-
-    def _gauges_by(
-        self, name: str, about: str, label: str, values: tuple[str, ...]
-    ) -> dict[str, Gauge]:
-        family = Gauge(f"vllm:{name}", about, [*self._labels, label], registry=self.registry)
-        return {value: family.labels(**self._labels, **{label: value}) for value in values}
-
-    def _counter(self, name: str, about: str) -> Counter:
-        return Counter(f"vllm:{name}", about, list(self._labels), registry=self.registry).labels(
-            **self._labels
-        )
-
-    def _counters_by(
-        self, name: str, about: str, label: str, values: tuple[str, ...]
-    ) -> dict[str, Counter]:
-        family = Counter(f"vllm:{name}", about, [*self._labels, label], registry=self.registry)
-        return {value: family.labels(**self._labels, **{label: value}) for value in values}
-
-    def _histogram(self, name: str, about: str, buckets: tuple[float, ...]) -> Histogram:
-        family = Histogram(
-            f"vllm:{name}", about, list(self._labels), buckets=buckets, registry=self.registry
-        )
-        return family.labels(**self._labels)
-
     def _latency(self, name: str, about: str) -> Histogram:
-        return self._histogram(name, f"Histogram of {about}.", _LATENCY)
+        return self._make.histogram(name, f"Histogram of {about}.", _LATENCY)
