@@ -58,6 +58,7 @@ class Stake(_Part):
 class Recovery(_Part):
     level: float = Field(gt=1)
     bet: float = Field(gt=0, lt=1)
+    prior: int = Field(ge=0)
     recent: int = Field(gt=0)
 
 

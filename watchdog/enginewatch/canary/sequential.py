@@ -105,6 +105,8 @@ class Watch:
         self._recent: Final[deque[float]] = deque(maxlen=decision.recovery.recent)
         self._highest = 0.0
         self._recovered = 1.0
+        self._lost, self._since = 0.0, 0
+        self._largest = 0.0
         self.alarm = False
         self.answers = 0
 
@@ -127,23 +129,34 @@ class Watch:
             raise ValueError(f"{x} is not from {-self._gain} to 1")
         self.answers += 1
         self._recent.append(x)
-        self._process.take(x)
+        self._lost, self._since = self._lost + x, self._since + 1
+        wealth = self._process.take(x)
         if self.alarm:
             self._highest = self.evidence
             return self._may_end(x)
+        if wealth <= 1.0:  # nothing has begun yet
+            self._lost, self._since = 0.0, 0
         self.alarm = self.evidence >= 1.0
         self._highest, self._recovered = self.evidence if self.alarm else 0.0, 1.0
+        self._largest = 0.0
         return self.alarm
 
     def _may_end(self, x: float) -> bool:
-        """Bets against "half of the drop is still there"; each ruin begins anew."""
-        half = max(self.drop or 0.0, 2 * self.tolerance) / 2
+        """Bets against "half of the drop is still there"; each ruin begins anew.
+
+        The drop is the largest mean since the evidence began to grow: what comes after the
+        fault must not make it smaller.
+        """
+        mean = self._lost / (self._since + self._decision.recovery.prior)
+        self._largest = max(self._largest, mean)
+        half = max(self._largest, 2 * self.tolerance) / 2
         largest = self._decision.recovery.bet / (1 - min(half, 0.99))
         self._recovered = max(1.0, self._recovered * (1 + largest * (half - x)))
         if self._recovered < self._decision.recovery.level:
             return False
         self.alarm, self._highest = False, 0.0
         self._recent.clear()
+        self._lost, self._since = 0.0, 0
         self._process = EProcess(self._decision, self.tolerance, self._gain)
         return True
 
@@ -154,6 +167,7 @@ class Watch:
             "alarm": self.alarm,
             "highest": self._highest,
             "recovered": self._recovered,
+            "lost": [self._lost, self._since, self._largest],
             "answers": self.answers,
         }
 
@@ -163,9 +177,12 @@ class Watch:
         recent = [float(x) for x in saved["recent"]]
         highest, recovered = float(saved["highest"]), float(saved["recovered"])
         answers, alarm = int(saved["answers"]), bool(saved["alarm"])
+        lost, since, largest = saved["lost"]
+        lost, since, largest = float(lost), int(since), float(largest)
         self._process.restore(saved["process"])
         self._recent.extend(recent)
         self._highest, self._recovered, self.alarm = highest, recovered, alarm
+        self._lost, self._since, self._largest = lost, since, largest
         self.answers = answers
 
 
