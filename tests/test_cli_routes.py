@@ -14,7 +14,7 @@ groups:
       - {alert: Dead, expr: up == 0, labels: {severity: page, verdict: engine_dead}}
       - {alert: Deaf, expr: "sum by (receiver) (up) > 0", labels: {severity: page}}
       - {alert: Slow, expr: up > 1, labels: {severity: ticket}}
-      - {alert: Odd, expr: up > 2, labels: {severity: "{{ $value }}"}}
+      - {alert: Odd, expr: up > 2, labels: {severity: "{{ $labels.tier }}"}}
 """
 
 CONFIG = """

@@ -256,6 +256,27 @@ def test_a_promql_fault_points_into_the_yaml(expr: str, newline: str) -> None:
     assert problem.startswith(f"r.yml:{where}: alert A: ")
 
 
+@pytest.mark.parametrize(
+    ("label", "shows"),
+    [
+        ("{{ $value }}", True),
+        ("{{ printf `%.0f` .Value }}", True),
+        ("{{ with $value }}{{ . }}{{ end }}", True),
+        ("{{ if true }}{{ $value | humanize }}{{ end }}", True),
+        ("{{ if gt $value 90.0 }}page{{ else }}ticket{{ end }}", False),
+        ("{{ $labels.Value }}", False),
+    ],
+)
+def test_a_label_may_compare_the_value_and_not_show_it(label: str, shows: bool) -> None:
+    text, where = marked(rule(f"- alert: A\n  expr: up\n  labels: {{severity: §'{label}'}}"))
+    if not shows:
+        assert parse_rule_file(text, "r.yml").groups
+        return
+    (problem,) = problems(text)
+    assert problem.startswith(f"r.yml:{where}: alert A: label 'severity' shows the measured value")
+    assert "annotation" in problem
+
+
 def test_files_are_read_together(tmp_path: Path) -> None:
     good, bad, binary = tmp_path / "good.yml", tmp_path / "bad.yml", tmp_path / "bin.yml"
     good.write_text(GOOD)

@@ -241,6 +241,13 @@ class _Parser(Reader):
             self.problem("an alert must have a name", entries["alert"].value)
         notes = self._texts(entries.get("annotations"), f"{what}: annotations", _annotation_fault)
         compiled = self._templates(labels, f"{what}: label")
+        for label, template in compiled.items():
+            if template.shows_value():
+                self.problem(
+                    f"{what}: label {label!r} shows the measured value: each would be an alert",
+                    labels[label].value,
+                    hint="show it in an annotation; a label may compare it, {{ if gt $value 9.0 }}",
+                )
         annotations = self._templates(notes, f"{what}: annotation")
         hold = self._span(entries, "for", what) or 0
         keep_firing = self._span(entries, "keep_firing_for", what) or 0

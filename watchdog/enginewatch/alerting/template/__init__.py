@@ -104,12 +104,16 @@ class Template:
             return f"<error expanding template: {line}:{column}: {stop.what}>"
 
     def uses_value(self) -> bool:
-        """Whether the text follows a measured value, and so changes with each evaluation.
+        """Whether the text follows a measured value, or what such a value is compared with."""
+        return reads_value(self.block)
+
+    def shows_value(self) -> bool:
+        """Whether a measured value stands in the text, which so changes with each evaluation.
 
         Such a template must not be a label: labels are an alert's identity, and
-        every evaluation would raise a new alert.
+        every evaluation would raise a new alert. A comparison only changes it at times.
         """
-        return reads_value(self.block)
+        return reads_value(self.block, conditions=False)
 
     def queries(self) -> list[str]:
         """The PromQL it asks, as far as it is written out.

@@ -128,21 +128,22 @@ def expressions(block: Block) -> list[Expr]:
     return found
 
 
-def reads_value(block: Block, *, rooted: bool = True) -> bool:
+def reads_value(block: Block, *, rooted: bool = True, conditions: bool = True) -> bool:
     """Whether a measured value goes into the text: the alert's own, or that of a query.
 
     `rooted` tells that `.` is still the root, which holds the value when it is
-    printed whole.
+    printed whole; `conditions` whether what `if` asks for counts too.
     """
     for node in block:
         if isinstance(node, Text):
             continue
-        if _reads_value(node.pipeline.expr, rooted=rooted):
+        asks = isinstance(node, If)
+        if (conditions or not asks) and _reads_value(node.pipeline.expr, rooted=rooted):
             return True
         if isinstance(node, Action):
             continue
-        inside = rooted and isinstance(node, If)
-        if reads_value(node.body, rooted=inside) or reads_value(node.otherwise, rooted=rooted):
+        sides = ((node.body, rooted and asks), (node.otherwise, rooted))
+        if any(reads_value(side, rooted=root, conditions=conditions) for side, root in sides):
             return True
     return False
 
