@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from enginewatch.evidence.verdict import Evidence
 from enginewatch.preflight.checks import samples
 from enginewatch.preflight.facts import Facts
-from enginewatch.preflight.judge import judge, shipped_preflight
+from enginewatch.preflight.judge import judge, load_preflight, shipped_preflight
 from enginewatch.preflight.readers.unread import Unread
+from enginewatch.rulepack import rules_path
 
 
 def test_an_input_that_could_not_be_read_is_a_finding() -> None:
@@ -54,3 +58,28 @@ def test_two_facts_of_one_place_keep_their_own_evidence() -> None:
     facts = Facts(unread=(Unread("a.yml:1", "one"), Unread("a.yml:1", "two")))
     judged = judge(samples(facts), shipped_preflight())
     assert {finding.evidence[0].text for finding in judged.findings} == {"one", "two"}
+
+
+def test_a_rule_that_can_not_be_evaluated_refuses_and_hides_nothing(tmp_path: Path) -> None:
+    shutil.copytree(rules_path(), tmp_path / "rules")
+    (tmp_path / "rules" / "preflight" / "broken.yml").write_text(
+        """\
+groups:
+  - name: preflight-broken
+    rules:
+      - alert: Broken
+        expr: enginewatch_preflight_unread * on (check) enginewatch_preflight_unread > 0
+        labels: {code: EW-BROKEN-001, verdict: readiness, severity: warn, confidence: definite}
+        annotations: {title: t, summary: s, advice: a, source: x}
+"""
+    )
+    rules = load_preflight(tmp_path / "rules")
+    facts = Facts(unread=(Unread("a", "odd", "memory"), Unread("b", "odd", "memory")))
+    judged = judge(samples(facts), rules)
+    assert [finding.code for finding in judged.findings] == [
+        "EW-INPUT-002",
+        "EW-INPUT-001",
+        "EW-INPUT-001",
+    ]
+    assert judged.findings[0].fails
+    assert "rule Broken could not judge this" in judged.findings[0].summary

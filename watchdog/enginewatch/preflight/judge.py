@@ -30,7 +30,6 @@ from typing import Final
 
 from enginewatch.alerting.dormant import awake
 from enginewatch.alerting.rules import AlertingRule, RuleFile, load_rule_files
-from enginewatch.errors import EnginewatchError
 from enginewatch.evidence.alerts import findings_of_alerts
 from enginewatch.evidence.pack import VerdictRule, load_verdicts
 from enginewatch.evidence.signatures import Confidence, Severity
@@ -38,17 +37,14 @@ from enginewatch.evidence.timeline import Judgement, Rules, Timeline, judge_time
 from enginewatch.evidence.verdict import Evidence
 from enginewatch.model import METRIC_NAME, Labels, Sample
 from enginewatch.preflight.finding import Finding
-from enginewatch.preflight.observe import Observed
+from enginewatch.preflight.observe import Observed, observed
 from enginewatch.rulepack import rules_path
 
 _PLACE: Final = re.compile(r"(.+?):([1-9]\d{0,8})(?::\d+)?", re.DOTALL)
 _TEST_SUFFIX: Final = ".test.yml"
+RULE_FAILED: Final = "enginewatch_preflight_rule_failed"
 _SHARED: Final = Path("diagnose") / "configurations.yml"
 _SHARED_CHECK: Final = "architecture"
-
-
-class JudgeError(EnginewatchError):
-    """A rule of preflight could not be evaluated: its verdict is missing, so nothing may pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +121,16 @@ def _rules(file: RuleFile) -> Iterator[Rule]:
 def judge(observations: Iterable[Observed], rules: PreflightRules) -> Judged:
     """What the rules say of the samples, worst first.
 
-    Raises JudgeError where a rule could not be evaluated.
+    A rule that can't be evaluated on them is judged in turn, as a sample: what it would have
+    said is missing, so nothing may pass without a word.
     """
     timeline = _timeline(observations)
-    judgement = judge_timeline(timeline, Rules(shipped=(), diagnose=rules.files))
+    kinds = Rules(shipped=(), diagnose=rules.files)
+    judgement = judge_timeline(timeline, kinds)
     if judgement.failures:
-        raise JudgeError("; ".join(judgement.failures), where="rules/preflight")
+        failed = (observed(RULE_FAILED, 1, None, what=what) for what in judgement.failures)
+        timeline.add("failures", 0, _samples(failed, timeline))
+        judgement = judge_timeline(timeline, kinds)
     findings = sorted(_findings(judgement, timeline, rules), key=_order)
     fired = {finding.code for finding in findings}
     could = _could_speak(rules.files, timeline)
@@ -144,15 +144,21 @@ def judge(observations: Iterable[Observed], rules: PreflightRules) -> Judged:
 
 def _timeline(observations: Iterable[Observed]) -> Timeline:
     timeline = Timeline("preflight")
+    found = _samples(observations, timeline)
+    if found:
+        timeline.add("preflight", 0, found)
+    return timeline
+
+
+def _samples(observations: Iterable[Observed], timeline: Timeline) -> Collection[Sample]:
+    """Each series once, its evidence noted in the timeline."""
     found: dict[Labels, Sample] = {}
     for each in observations:
         labels = Labels(each.labels, **{METRIC_NAME: each.name})
         if each.evidence is not None:
             labels = labels.with_(line=_noted(timeline.lines, _placed(each.evidence)))
         found.setdefault(labels, Sample(labels, each.value))
-    if found:
-        timeline.add("preflight", 0, found.values())
-    return timeline
+    return found.values()
 
 
 def _noted(lines: dict[str, Evidence], evidence: Evidence) -> str:

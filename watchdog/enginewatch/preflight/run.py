@@ -23,7 +23,7 @@ def preflight(
     accepted: Sequence[Acceptance] = (),
     inputs: Sequence[str] = (),
 ) -> Report:
-    """Judge the facts. `wanted` are checks that must be determined. Raises JudgeError."""
+    """Judge the facts. `wanted` are checks that must be determined."""
     judged = judge(samples(facts), rules)
     judged = replace(judged, findings=tuple(accept(judged.findings, accepted, today)))
     return Report(
