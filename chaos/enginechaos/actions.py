@@ -18,7 +18,8 @@ from enginechaos.actors import Actor, Local, actor_of
 from enginechaos.errors import UndoError
 from enginechaos.processes import Process
 
-_GONE_WITHIN: Final = 10.0
+_WITHIN: Final = 10.0
+"""Seconds until a process must have gone on, or be gone."""
 
 
 class Action:
@@ -47,8 +48,13 @@ class Signal(Action):
     actor: Actor = field(default_factory=Local)
 
     def do(self) -> str:
-        if self.actor.signal(self.process, self.name):
-            return f"sent {self.name} to {self.process}"
+        deadline = time.monotonic() + _WITHIN
+        while self.actor.signal(self.process, self.name):
+            if self.name != "CONT" or self.actor.state(self.process) != "T":
+                return f"sent {self.name} to {self.process}"
+            if time.monotonic() > deadline:
+                raise UndoError(f"{self.process} is still stopped after CONT")
+            time.sleep(0.05)
         return f"{self.process} is gone already"
 
     def as_json(self) -> dict[str, Any]:
@@ -80,7 +86,7 @@ class End(Action):
         self.actor.signal(self.process, "TERM")
         for signal in ("TERM", "KILL"):
             self.actor.signal(self.process, signal)
-            deadline = time.monotonic() + _GONE_WITHIN / 2
+            deadline = time.monotonic() + _WITHIN / 2
             while time.monotonic() < deadline:
                 if self._gone():
                     return f"ended {self.process}"

@@ -11,7 +11,7 @@ import typer
 from enginechaos import journal, junit
 from enginechaos.errors import ChaosError, UndoError
 from enginechaos.interrupts import uninterrupted
-from enginechaos.undo import UndoLog, owes
+from enginechaos.undo import owes, settle_all
 
 RUNS: Final = Path(".enginechaos")
 
@@ -106,6 +106,5 @@ def _owing(base: Path) -> list[Path]:
 
 
 def _settle(folder: Path) -> list[str]:
-    log = UndoLog.read(folder)
     with uninterrupted():
-        return [f"{owed.fault}: {said}" for owed, said in log.settle()]
+        return settle_all(folder)

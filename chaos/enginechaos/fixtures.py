@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from enginechaos.errors import ChaosError
-from enginechaos.plugin import record_of, run_of
+from enginechaos.plugin import PLAN, record_of, run_of
 
 if TYPE_CHECKING:
     from enginechaos.embedded import EmbeddedEngine
@@ -134,7 +134,7 @@ def induce(
     def begin(fault: Fault) -> Induction:
         if chaos_run.dry_run:
             radius = fault.blast_radius(scene.target)
-            chaos_run.plans.append((request.node.nodeid, fault.name, radius))
+            request.node.user_properties.append((PLAN, f"{fault.name}: {radius}"))
             pytest.skip("dry run: nothing is induced")
         return inductions.begin(fault)
 

@@ -10,6 +10,7 @@ test at most; `journal.json` holds all of them. Its schema, version 1 (times are
     TEST = {"id": pytest's node id, "hazard": verdict, "tier": sim|vllm-cpu|gpu|staging,
       "certifies": text, "certifies_not": text, "target": text, "config_digest": sha256 in hex,
       "outcome": passed|failed|inconclusive|error|skipped, "reason": text,
+      "versions": {name: text},
       "started": time, "finished": time, "incidents": [INCIDENT]}
 
     INCIDENT = {"fault": text, "verdict": text, "evidence": text,
@@ -77,6 +78,7 @@ class Record:
     certifies_not: str = ""
     target: str = ""
     config_digest: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
     outcome: str = ""
     reason: str = ""
     started: float = 0.0

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 pytest_plugins = ["enginechaos.fixtures"]
 
 RUN: Final = pytest.StashKey["Run"]()
+PLAN: Final = "enginechaos-plan"
+SIDE_BY_SIDE: Final = 3
+"""Files at a time: each has an engine, a watchdog and a load, which take a third of a core."""
 RECORD: Final = pytest.StashKey[Record]()
 FOLDER: Final = "enginechaos_folder"
 """By which pytest-xdist's workers are told the folder of the run that they are a part of."""
@@ -58,6 +61,32 @@ def _look_at_target_file(config: pytest.Config) -> None:
         raise pytest.UsageError(str(failure)) from None
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """The whole suite mostly waits: where pytest-xdist is there, run its files side by side."""
+    option = config.option
+    if hasattr(config, "workerinput"):
+        return
+    asked = getattr(option, "numprocesses", 0) is not None or option.tx
+    alone = option.chaos_dry_run or option.chaos_target is not None or option.collectonly
+    if asked or alone or option.usepdb or not _is_whole_suite(config):
+        return
+    option.numprocesses, option.dist = SIDE_BY_SIDE, "loadfile"
+    option.tx = ["popen"] * SIDE_BY_SIDE
+
+
+def _is_whole_suite(config: pytest.Config) -> bool:
+    """Whether nothing but all of the shipped suite was asked for."""
+    suite = Path(__file__).parent / "suite"
+    folders = {suite, suite.parent, suite.parent.parent}
+    named = {"enginechaos", "enginechaos.suite"} if config.option.pyargs else set()
+    base = config.invocation_params.dir
+    return bool(config.args) and all(
+        arg in named or ((base / arg).resolve() in folders and (base / arg).name != "site-packages")
+        for arg in config.args
+    )
+
+
 class _Workers:
     """Tells pytest-xdist's workers the run's folder; what they keep there is summed up here."""
 
@@ -81,6 +110,7 @@ def run_of(config: pytest.Config) -> Run:
         dry_run=config.option.chaos_dry_run,
         staging=staging.read(Path(target)) if target is not None else None,
         command=["pytest", *map(str, config.invocation_params.args)],
+        worker=worker["workerid"] if worker else "",
     )
     return config.stash[RUN]
 
@@ -149,7 +179,7 @@ def _keep(
     record.reason = "" if failure is None else str(failure)
     record.finished = time.time()
     try:
-        run.keep(record)
+        run.journal.keep(record)
     except ChaosError as trouble:
         report.sections.append(("enginechaos", str(trouble)))
 
@@ -171,10 +201,13 @@ def pytest_terminal_summary(
     run, out = config.stash[RUN], terminalreporter
     if run.dry_run:
         out.section("chaos: the plan; nothing was touched")
-        for test, fault, radius in run.plans:
-            out.line(f"{test}\n    {fault}: {radius}")
+        for report in out.getreports("skipped"):
+            for plan in (value for key, value in report.user_properties if key == PLAN):
+                out.line(f"{report.nodeid}\n    {plan}")
         return
     try:
+        for said in run.settle_all():
+            out.line(f"undone after the tests: {said}")
         path = run.finish()
         records = run.journal.records()
     except ChaosError as failure:
@@ -190,5 +223,3 @@ def pytest_terminal_summary(
         if record.outcome == "inconclusive":
             out.line(f"INCONCLUSIVE {record.id}: {record.reason}", yellow=True)
     out.line(f"page: {run.folder / 'report.html'}")
-    for owed in run.undo.owed:
-        out.line(f"NOT UNDONE: {owed.fault}; enginechaos undo {run.folder}", red=True)

@@ -11,7 +11,7 @@ import platform
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,9 +19,9 @@ from enginechaos import junit, report
 from enginechaos.budgets import Budgets, shipped
 from enginechaos.errors import ChaosError
 from enginechaos.interrupts import uninterrupted
-from enginechaos.journal import Journal, Record
+from enginechaos.journal import Journal
 from enginechaos.staging import StagingFile
-from enginechaos.undo import UndoLog
+from enginechaos.undo import UndoLog, file_name, settle_all
 
 DEFAULT_FOLDER: Final = Path(".enginechaos")
 """Where runs are kept, below the folder that pytest is started in."""
@@ -36,17 +36,17 @@ class Run:
     dry_run: bool = False
     staging: StagingFile | None = None
     command: Sequence[str] = ()
+    worker: str = ""
+    """The name of this process where several run tests of one run side by side."""
     started: float = field(default_factory=time.time)
     undo: UndoLog = field(init=False)
     journal: Journal = field(init=False)
-    plans: list[tuple[str, str, str]] = field(default_factory=list)
-    """(test, fault, blast radius) of a dry run."""
     versions: dict[str, str] = field(default_factory=dict)
-    configuration: dict[str, Any] = field(default_factory=dict)
-    """What the digest is of: the watchdog's configuration, the target's, the budgets."""
+    conditions: dict[str, Any] = field(default_factory=dict)
+    """By target: its settings, as far as they are the same in every run."""
 
     def __post_init__(self) -> None:
-        self.undo = UndoLog(self.folder)
+        self.undo = UndoLog(self.folder / file_name(self.worker))
         self.journal = Journal(self.folder)
         self.versions |= own_versions()
 
@@ -71,18 +71,21 @@ class Run:
                 hint="choose another --journal",
             ) from None
 
-    def digest(self) -> str:
-        """SHA-256 of the configuration: equal digests are equal conditions."""
-        text = json.dumps(self.configuration, sort_keys=True, default=str)
+    def digest(self, target: str) -> str:
+        """SHA-256 of what a test at a target depends on: equal digests are equal conditions."""
+        conditions = [self.conditions.get(target), asdict(self.budgets), self.seed]
+        text = json.dumps(conditions, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def settle(self) -> list[str]:
-        """Undo all that is still owed, at the end or after a crash of a test; what was done."""
-        said: list[str] = []
+    def settle(self) -> None:
+        """Undo what this process still owes, at its end. Raises UndoError."""
         with uninterrupted():
-            for owed, deed in self.undo.settle():
-                said.append(f"{owed.fault}: {deed}")
-        return said
+            list(self.undo.settle())
+
+    def settle_all(self) -> list[str]:
+        """What workers that died have left, too; what was done. Raises UndoError."""
+        with uninterrupted():
+            return settle_all(self.folder)
 
     def finish(self) -> Path | None:
         """Write the journal, JUnit and the page; None when no test took part."""
@@ -95,16 +98,12 @@ class Run:
             "finished": time.time(),
             "seed": self.seed,
             "command": list(self.command),
-            "versions": self.versions,
+            "versions": {**{k: v for r in records for k, v in r.versions.items()}, **self.versions},
         }
         path = self.journal.finish(facts)
         junit.write(records, self.folder / "junit.xml")
         report.write(facts, records, self.folder / "report.html")
         return path
-
-    def keep(self, record: Record) -> None:
-        record.config_digest = record.config_digest or self.digest()
-        self.journal.keep(record)
 
 
 def new_run_folder(base: Path, now: float) -> Path:

@@ -89,10 +89,11 @@ def target_of(
 ) -> Target:
     """The target file's, or a simulated engine of these settings."""
     if run.staging is not None:
-        run.configuration["target"] = run.staging.model_dump(mode="json")
-        return open_target(run.staging)
+        found = open_target(run.staging)
+        run.conditions[found.name] = run.staging.model_dump(mode="json")
+        return found
     made = start(name, **settings)
-    run.configuration[name] = {
+    run.conditions[made.target.name] = {
         key: value for key, value in made.settings.items() if not key.endswith(("_file", "port"))
     }
     return made.target
@@ -180,6 +181,7 @@ def scene_of(
 ) -> Iterator[Scene]:
     """All of it together, and the observer that keeps the story of each alert."""
     record.tier, record.target = target.tier, target.name
+    record.config_digest, record.versions = run.digest(target.name), dict(run.versions)
     observer = Observer(watchdog, target.deployment)
     made = Scene(
         target=target,

@@ -1,8 +1,9 @@
-"""The undo file of a run: what must be done to take its faults back, on disk before they exist.
+"""The undo files of a run: what must be done to take its faults back, on disk before they exist.
 
 JSON lines, only ever appended to and synced: one `{"id", "kind", ...}` an action, and one
 `{"done": id, "said"}` when it was done. What has no `done` is owed. Replaying is idempotent,
-so a crash between the deed and its `done` is no harm.
+so a crash between the deed and its `done` is no harm. Each process of a run has a file of its
+own, `undo.jsonl` or `undo-NAME.jsonl`, in the run's folder.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, Final
 from enginechaos.actions import Action, action_of
 from enginechaos.errors import ChaosError, UndoError
 
-NAME: Final = "undo.jsonl"
+_FILES: Final = "undo*.jsonl"
 
 
 @dataclass(frozen=True)
@@ -32,18 +33,18 @@ class Owed:
 
 
 class UndoLog:
-    """The undo file of a run's folder. Safe to use from several threads."""
+    """One undo file. Safe to use from several threads."""
 
-    def __init__(self, folder: Path):
-        self.path: Final = folder / NAME
+    def __init__(self, path: Path):
+        self.path: Final = path
         self._lock: Final = threading.RLock()
         self._owed: dict[int, Owed] = {}
         self._next = 1
 
     @classmethod
-    def read(cls, folder: Path) -> UndoLog:
+    def read(cls, path: Path) -> UndoLog:
         """As a run, perhaps one that crashed, left it. Raises UndoError."""
-        log = cls(folder)
+        log = cls(path)
         for number, line in _lines(log.path):
             log._take(line, f"{log.path}:{number}")
         return log
@@ -131,12 +132,33 @@ class UndoLog:
         self._next = max(self._next, owed.id + 1)
 
 
+def file_name(worker: str = "") -> str:
+    """Of a process of a run; workers that run tests side by side have names."""
+    return f"undo-{worker}.jsonl" if worker else "undo.jsonl"
+
+
 def owes(folder: Path) -> bool:
     """Whether a run's folder still has something to undo, or an undo file that can't be read."""
     try:
-        return bool(UndoLog.read(folder).owed)
+        return any(UndoLog.read(path).owed for path in folder.glob(_FILES))
     except UndoError:
-        return (folder / NAME).exists()
+        return True
+
+
+def settle_all(folder: Path) -> list[str]:
+    """Do all that a run still owes, and say what was done. Raises UndoError at the end."""
+    said: list[str] = []
+    failures: list[UndoError] = []
+    for path in sorted(folder.glob(_FILES)):
+        try:
+            for owed, deed in UndoLog.read(path).settle():
+                said.append(f"{owed.fault}: {deed}")
+        except UndoError as failure:
+            failures.append(failure)
+    if failures:
+        first = failures[0]
+        raise UndoError("; ".join(f.what for f in failures), where=first.where, hint=first.hint)
+    return said
 
 
 def _promised(owed: Owed) -> dict[str, Any]:
