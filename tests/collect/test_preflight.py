@@ -18,6 +18,7 @@ from enginewatch.collect.rounds import Writers
 from enginewatch.config import Config, ConfigFileError, PreflightConfig, parse_config
 from enginewatch.evidence.ring import EvidenceRing
 from enginewatch.model import METRIC_NAME, Labels, Millis, Sample
+from enginewatch.preflight.readers.gpus import Gpus
 from enginewatch.rulepack import rules_path
 from enginewatch.store.head import Head
 
@@ -86,6 +87,26 @@ def test_what_is_gone_is_told_and_nothing_passes_for_good(tmp_path: Path) -> Non
     assert list(failed.values()) == [1.0]
     bench.run(11 * 60_000)
     assert bench.firing == {"EngineMayNotFit"}
+
+
+def test_gpus_that_become_known_are_judged_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[tuple[Gpus, ...]] = []
+    bench = Bench(section(model="meta-llama/Llama-3.1-8B"))
+    [watch] = bench.collector._watches
+    real = watch.judge
+
+    def judge(gpus: tuple[Gpus, ...], now: Millis) -> None:
+        judged.append(gpus)
+        real(gpus, now)
+
+    monkeypatch.setattr(watch, "judge", judge)
+    bench.run(2 * TICK)
+    assert judged == [()]
+    told = {"name": "NVIDIA H200", "compute_capability": "9.0", "uuid": "GPU-1"}
+    info = Labels({METRIC_NAME: "enginewatch_nvml_info", **told})
+    Writers(bench.judge.head)("nvml", bench.now, [Sample(info, 1.0)])
+    bench.run(2 * TICK)
+    assert [gpus[0].model if gpus else "" for gpus in judged] == ["", "NVIDIA H200"]
 
 
 def test_gpus_are_those_that_nvml_was_seen_to_have() -> None:

@@ -77,8 +77,8 @@ class PreflightCollector:
     async def look(self, watch: _Watch) -> None:
         """Judge if it is time, and write what is known."""
         now = self._clock()
-        if watch.is_due(now):
-            gpus = () if watch.config.gpus else tuple(known_gpus(self._storage, now))
+        gpus = () if watch.config.gpus else tuple(known_gpus(self._storage, now))
+        if watch.is_due(gpus, now):
             await asyncio.to_thread(watch.judge, gpus, now)
         for finding in watch.findings:
             for evidence in finding.evidence:
@@ -97,13 +97,18 @@ class _Watch:
         self.findings: tuple[Finding, ...] = ()
         self.failure = ""
         self._judged: Millis | None = None
+        self._gpus: tuple[Gpus, ...] = ()
 
-    def is_due(self, now: Millis) -> bool:
+    def is_due(self, gpus: tuple[Gpus, ...], now: Millis) -> bool:
+        """At each interval, and when the GPUs are others than before: at the start there are none
+        until the driver was asked."""
+        if self._judged is None or gpus != self._gpus:
+            return True
         # Also when the clock was set back: the next look must not be hours away.
-        return self._judged is None or not 0 <= now - self._judged < self.config.interval
+        return not 0 <= now - self._judged < self.config.interval
 
     def judge(self, gpus: tuple[Gpus, ...], now: Millis) -> None:
-        self._judged = now
+        self._judged, self._gpus = now, gpus
         today = datetime.fromtimestamp(now / 1000, UTC).date()
         failure = ""
         try:
