@@ -11,6 +11,7 @@ from enginewatch.evidence.verdict import Evidence
 from enginewatch.preflight.checks import samples
 from enginewatch.preflight.facts import Facts
 from enginewatch.preflight.judge import judge, load_preflight, shipped_preflight
+from enginewatch.preflight.observe import observed
 from enginewatch.preflight.readers.unread import Unread
 from enginewatch.rulepack import rules_path
 
@@ -83,3 +84,40 @@ groups:
     ]
     assert judged.findings[0].fails
     assert "rule Broken could not judge this" in judged.findings[0].summary
+
+
+@pytest.mark.parametrize(
+    ("sample", "passes"),
+    [
+        (("a", {"kind": "x"}), {"OnX"}),
+        (("a", {"kind": "y"}), {"OnRecorded"}),
+        (("b", {}), {"Either"}),
+        (("c", {}), set()),
+    ],
+)
+def test_a_rule_passes_only_where_what_it_asks_for_is_there(
+    tmp_path: Path, sample: tuple[str, dict[str, str]], passes: set[str]
+) -> None:
+    """By its labels, too: what holds of one kind says nothing of another."""
+    exprs = {
+        "OnX": 'a{kind="x"} > 5',
+        "OnRecorded": "preflight:y:info > 5",
+        "Either": 'a{kind="z"} > 5 or b > 5',
+        "Both": "c > 5 and b > 5",
+    }
+    labels = "{verdict: readiness, severity: warn, confidence: definite, code: %s}"
+    alerts = "\n".join(
+        f"      - {{alert: {name}, expr: '{expr}', labels: {labels % f'EW-{name.upper()}-001'}}}"
+        for name, expr in exprs.items()
+    )
+    shutil.copytree(rules_path() / "signatures", tmp_path / "signatures")
+    shutil.copytree(rules_path() / "diagnose", tmp_path / "diagnose")
+    (tmp_path / "preflight").mkdir()
+    (tmp_path / "preflight" / "one.yml").write_text(
+        "groups:\n  - name: one\n    rules:\n"
+        f"      - {{record: 'preflight:y:info', expr: 'a{{kind=\"y\"}}'}}\n{alerts}\n"
+    )
+    name, given = sample
+    judged = judge([observed(name, 1, None, **given)], load_preflight(tmp_path))
+    assert not judged.findings
+    assert {rule.alert.name for rule in judged.passed} == passes

@@ -91,6 +91,20 @@ def test_the_table_says_what_where_and_next() -> None:
     assert max(map(len, lines)) <= 110
 
 
+def test_the_table_says_once_what_holds_of_several_places() -> None:
+    ranks = [
+        replace(FATAL, fields={"engine": n, "gpu": "B200"}, evidence=(Evidence(f"r{n}", 0, "x"),))
+        for n in range(6)
+    ]
+    text = FORMATS["table"](report(*ranks))
+    assert text.count("EW-ARCH-001") == 1
+    assert "at r3: x" in text
+    assert "and at 2 more places" in text
+    assert " gpu B200\n" in text
+    assert "6 of 6 findings" in text
+    assert len(json.loads(FORMATS["json"](report(*ranks)))["findings"]) == 6
+
+
 def test_json_is_the_verdict_object_of_the_design() -> None:
     found = json.loads(FORMATS["json"](report(FATAL)))
     assert (found["outcome"], found["exit_code"]) == ("fail", 1)

@@ -29,15 +29,17 @@ from pathlib import Path
 from typing import Final
 
 from enginewatch.alerting.dormant import awake
-from enginewatch.alerting.rules import AlertingRule, RuleFile, load_rule_files
+from enginewatch.alerting.rules import AlertingRule, RecordingRule, RuleFile, load_rule_files
 from enginewatch.evidence.alerts import findings_of_alerts
 from enginewatch.evidence.pack import VerdictRule, load_verdicts
 from enginewatch.evidence.signatures import Confidence, Severity
 from enginewatch.evidence.timeline import Judgement, Rules, Timeline, judge_timeline
 from enginewatch.evidence.verdict import Evidence
-from enginewatch.model import METRIC_NAME, Labels, Sample
+from enginewatch.model import METRIC_NAME, Labels, Sample, matches_all
 from enginewatch.preflight.finding import Finding
 from enginewatch.preflight.observe import Observed, observed
+from enginewatch.promql.ast import VectorSelector
+from enginewatch.promql.check import may_select
 from enginewatch.rulepack import rules_path
 
 _PLACE: Final = re.compile(r"(.+?):([1-9]\d{0,8})(?::\d+)?", re.DOTALL)
@@ -222,11 +224,23 @@ def _order(finding: Finding) -> tuple[float, bool, str, str]:
 
 
 def _could_speak(files: Sequence[RuleFile], timeline: Timeline) -> set[AlertingRule]:
-    names = {sample.labels.name for each in timeline.rounds for sample in each.samples}
-    return {
-        rule
-        for file in awake(files, names)
-        for group in file.groups
-        for rule in group.rules
-        if isinstance(rule, AlertingRule)
-    }
+    """The alerts whose every input is there, by name and labels; what rules record is there if
+    they could speak themselves."""
+    found: dict[str, list[Labels]] = {}
+    for each in timeline.rounds:
+        for sample in each.samples:
+            found.setdefault(sample.labels.name, []).append(sample.labels)
+    rules = [rule for file in awake(files, found) for group in file.groups for rule in group.rules]
+    recorded: set[str] = set()
+
+    def selects(selector: VectorSelector) -> bool:
+        if selector.name in recorded:
+            return True
+        return any(matches_all(each, selector.matchers) for each in found.get(selector.name, ()))
+
+    while True:
+        could = [rule for rule in rules if may_select(rule.expr, selects)]
+        more = {rule.name for rule in could if isinstance(rule, RecordingRule)} - recorded
+        if not more:
+            return {rule for rule in could if isinstance(rule, AlertingRule)}
+        recorded |= more

@@ -104,17 +104,26 @@ def may_give(expr: Expr, exists: Callable[[str], bool]) -> bool:
 
     `exists` tells whether there may be a series of that name.
     """
+
+    def selects(selector: VectorSelector) -> bool:
+        return any(map(exists, found)) if (found := _wanted(selector)) is not None else True
+
+    return may_select(expr, selects)
+
+
+def may_select(expr: Expr, selects: Callable[[VectorSelector], bool]) -> bool:
+    """As `may_give`; `selects` tells whether there may be a series that a selector matches."""
     match expr:
         case VectorSelector():
-            return any(map(exists, found)) if (found := _wanted(expr)) is not None else True
+            return selects(expr)
         case Binary(op="or"):
-            return may_give(expr.left, exists) or may_give(expr.right, exists)
+            return may_select(expr.left, selects) or may_select(expr.right, selects)
         case Binary(op="unless"):
-            return may_give(expr.left, exists)
+            return may_select(expr.left, selects)
     if _makes_something(expr):
         return True
     # Of all else, nothing in one operand is nothing in the result.
-    return all(may_give(child, exists) for child in expr.children())
+    return all(may_select(child, selects) for child in expr.children())
 
 
 def _wanted(selector: VectorSelector) -> Iterable[str] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from enginewatch.evidence.fields import Value
@@ -31,7 +31,7 @@ _SHOWN: Final = 4
 def render(report: Report) -> str:
     """Plain text. Every finding with its place, its next step and its source."""
     parts = [
-        *(list(_finding(finding)) for finding in report.findings),
+        *(list(_found(alike)) for alike in _alike(report.findings)),
         *(list(_sheet(sheet)) for sheet in report.sheets),
         list(_passed(report.passed)),
         list(_not_judged(report.silent)),
@@ -41,7 +41,17 @@ def render(report: Report) -> str:
     return "\n\n".join("\n".join(map(printable, lines)) for lines in parts if lines)
 
 
-def _finding(finding: Finding) -> Iterator[str]:
+def _alike(findings: Iterable[Finding]) -> Iterator[list[Finding]]:
+    """Those that say the same of several places (each rank of an engine) together."""
+    groups: dict[tuple[str, ...], list[Finding]] = {}
+    for each in findings:
+        key = (each.code, each.summary, each.advice, each.accepted, each.note, standing(each))
+        groups.setdefault(key, []).append(each)
+    yield from groups.values()
+
+
+def _found(alike: Sequence[Finding]) -> Iterator[str]:
+    finding = alike[0]
     word = standing(finding)
     shown = word.upper() if finding.fails else word
     lead = f"{shown.ljust(_STANDING)} {finding.code}  "
@@ -49,12 +59,13 @@ def _finding(finding: Finding) -> Iterator[str]:
     yield from _wrapped(sentence(finding.summary), lead, indent)
     sure = "" if finding.confidence == "definite" else f", {finding.confidence}"
     yield f"{indent}{finding.verdict}{sure}"
-    for each in finding.evidence[:_SHOWN]:
+    evidence = list(dict.fromkeys(where for each in alike for where in each.evidence))
+    for each in evidence[:_SHOWN]:
         text = f"at {place(each)}: {one_line(each.text)}"
         yield from _wrapped(text, indent, f"{indent}   ")
-    told = [
-        f"{name} {_value(value)}" for name, value in finding.fields.items() if value is not None
-    ]
+    if len(evidence) > _SHOWN:
+        yield f"{indent}and at {len(evidence) - _SHOWN} more places"
+    told = [f"{name} {_value(value)}" for name, value in _fields(alike).items()]
     if told:
         yield from _wrapped(", ".join(told), indent, indent)
     if finding.accepted:
@@ -65,6 +76,15 @@ def _finding(finding: Finding) -> Iterator[str]:
     yield from _wrapped(sentence(finding.advice), f"{indent}next: ", f"{indent}      ")
     if finding.source:
         yield from _wrapped(finding.source, f"{indent}source: ", f"{indent}        ")
+
+
+def _fields(alike: Sequence[Finding]) -> dict[str, Value]:
+    """Those that are known, and the same for all."""
+    return {
+        name: value
+        for name, value in alike[0].fields.items()
+        if value is not None and all(each.fields.get(name) == value for each in alike)
+    }
 
 
 def _value(value: Value) -> str:
