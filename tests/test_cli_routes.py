@@ -52,6 +52,10 @@ def test_what_reaches_nobody_is_warned_of(enginewatch: Run, folder: Path) -> Non
     assert done.stderr.splitlines() == [
         "warning: 1 page without a deployment would reach nobody: Deaf",
         "warning: 1 page about batch would reach nobody: Dead",
+        (
+            "warning: links in notifications lead to http://127.0.0.1:9469, which opens on this"
+            " machine alone: set web.external_url"
+        ),
     ]
 
 

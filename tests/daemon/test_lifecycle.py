@@ -23,6 +23,8 @@ def test_an_alert_fires_once_and_resolves_once(config: Path, engine: Engine, hoo
         eventually(lambda: hook.told() == [FIRED], "the page")
         told = hook.received[0]
         assert told["receiver"] == "hook/webhook[0]"
+        assert told["externalURL"] == daemon.url
+        assert told["alerts"][0]["generatorURL"].startswith(f"{daemon.url}/alerts/")
         assert told["groupLabels"] == {"deployment": "chat-prod", "verdict": "gpu_fault"}
         assert told["alerts"][0]["annotations"]["summary"].endswith(" is at 42")
         engine.page = "temperature 7\n"

@@ -94,6 +94,7 @@ class Daemon:
         self._notifier: Final = Notifier(
             notifications(self._config, console), self._keeper, clock, self.alerts
         )
+        self._port = 0
         self._heartbeat: Heartbeat | None = None
         self._beating: asyncio.Task[None] | None = None
         self._thread: Final = ThreadPoolExecutor(1, thread_name_prefix="rules")
@@ -151,6 +152,7 @@ class Daemon:
         server = Server(api.app(), *self._config.web.address)
         await server.start()
         try:
+            self._found_at(server.port)
             await self._restore()
             self._telemetry.reloaded_at = self._started_at
             self._pool.start()
@@ -171,6 +173,14 @@ class Daemon:
 
     def stop(self) -> None:
         self._stop.set()
+
+    def _found_at(self, port: int) -> None:
+        """Links lead to the port that the system chose, where that was left to it."""
+        if self._config.web.address[1] == port:
+            return
+        self._port, now = port, self._clock()
+        self._judge.reload(self._judge.files, settings(self._config, port), now)
+        self._notifier.reconfigure(notifications(self._config, self._console, port), now)
 
     async def _shut_down(self, server: Server) -> None:
         await self._pool.stop()
@@ -306,12 +316,12 @@ class Daemon:
                 config = self._load()
                 unchangeable(self._config, config)
                 files = await asyncio.to_thread(read_rules, config)
-                setup = notifications(config, self._console)
+                setup = notifications(config, self._console, self._port)
             except Exception:
                 self._telemetry.reload_succeeded = False
                 raise
             changes = await self._in_thread(
-                lambda: self._judge.reload(files, settings(config), self._clock())
+                lambda: self._judge.reload(files, settings(config, self._port), self._clock())
             )
             self._config = config
             self._pool.follow(Discovery(config))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 
@@ -14,6 +16,8 @@ from enginewatch.notify.build import build_receivers
 from enginewatch.notify.notifier import Setup, set_up
 from enginewatch.rulepack import rule_files
 
+EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - they are looked for, not bound
+
 
 def read_rules(config: Config) -> tuple[RuleFile, ...]:
     """The rule files that a configuration names. Raises ConfigError or RuleFileError."""
@@ -21,22 +25,28 @@ def read_rules(config: Config) -> tuple[RuleFile, ...]:
     return load_rule_files(paths)
 
 
-def external_url(config: Config) -> str:
-    """The daemon's own URL, as people reach it."""
-    return (config.web.external_url or f"http://{config.web.listen}").rstrip("/")
+def external_url(config: Config, port: int = 0) -> str:
+    """The daemon's own URL, as people reach it: this machine's name where it listens on all
+    addresses. `port` is the one that the system gave, where it was asked for any."""
+    if config.web.external_url is not None:
+        return config.web.external_url.rstrip("/")
+    host, given = config.web.address
+    if host in EVERYWHERE:
+        host = socket.gethostname()
+    return f"http://{f'[{host}]' if ':' in host else host}:{given or port}"
 
 
-def settings(config: Config) -> Settings:
+def settings(config: Config, port: int = 0) -> Settings:
     return Settings(
         interval=config.global_.evaluation_interval,
         external_labels=Labels(config.global_.external_labels),
-        external_url=external_url(config),
+        external_url=external_url(config, port),
     )
 
 
-def notifications(config: Config, console: Console) -> Setup:
+def notifications(config: Config, console: Console, port: int = 0) -> Setup:
     """Raises ConfigError for TLS files that can't be read."""
-    return set_up(config, build_receivers(config.receivers, console), external_url(config))
+    return set_up(config, build_receivers(config.receivers, console), external_url(config, port))
 
 
 def unchangeable(before: Config, after: Config) -> None:

@@ -16,9 +16,11 @@ from enginewatch.config import Config, load_config, parse_matchers
 from enginewatch.errors import EnginewatchError
 from enginewatch.model import Labels, MatchOp
 from enginewatch.notify.reach import hearers, unheard_pages
+from enginewatch.notify.route import integrations
 from enginewatch.preflight.inputs import Inputs, gather
 from enginewatch.units import format_duration
-from enginewatch.wiring import read_rules
+from enginewatch.web.admin import is_loopback
+from enginewatch.wiring import external_url, read_rules
 
 SHOWN: Final = 5
 """Alerts that a warning names."""
@@ -66,6 +68,14 @@ def warnings(
         shown = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
         about = f"about {deployment}" if deployment else "without a deployment"
         yield f"{plural(len(names), 'page')} {about} would reach nobody: {shown}"
+    told_elsewhere = any(
+        "/console[" not in way for ways in integrations(config).values() for way in ways
+    )
+    if told_elsewhere and config.web.external_url is None and is_loopback(config.web.address[0]):
+        yield (
+            f"links in notifications lead to {external_url(config)}, which opens on this machine"
+            " alone: set web.external_url"
+        )
 
 
 def labels(text: str) -> Labels:

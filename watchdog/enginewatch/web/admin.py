@@ -88,12 +88,12 @@ class Admin:
             return PlainTextResponse(said, status_code=503)
         if expected is not None:
             return None if _shows(request, given, expected) else _unauthorized()
-        if not _is_loopback((request.scope.get("server") or ("", 0))[0]):
+        if not is_loopback((request.scope.get("server") or ("", 0))[0]):
             return PlainTextResponse(ONLY_HERE, status_code=403)
         origin = request.headers.get("origin")
         if origin is not None:
             site = urlsplit(origin)
-            named = site.hostname == "localhost" or _is_loopback(site.hostname or "")
+            named = site.hostname == "localhost" or is_loopback(site.hostname or "")
             if not named or site.netloc != request.headers.get("host"):
                 return PlainTextResponse("refused: sent by another site\n", status_code=403)
         return None
@@ -115,7 +115,8 @@ def _unauthorized() -> Response:
     )
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether an address, not a name, is one that only this machine reaches."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

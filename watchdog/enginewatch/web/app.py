@@ -86,6 +86,7 @@ class Server:
         self._server: Final = _Uvicorn(config)
         self._task: asyncio.Task[None] | None = None
         self.url = ""
+        self.port = port
 
     async def start(self) -> None:
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
@@ -99,9 +100,9 @@ class Server:
                 where="web.listen",
                 hint="is another enginewatch running? set web.listen to a free address",
             ) from None
-        port = listener.getsockname()[1]
+        self.port = listener.getsockname()[1]
         host = f"[{self._host}]" if ":" in self._host else self._host
-        self.url = f"http://{host}:{port}"
+        self.url = f"http://{host}:{self.port}"
         self._task = asyncio.create_task(self._server.serve(sockets=[listener]), name="web")
 
     async def stop(self) -> None:
