@@ -173,7 +173,7 @@ def test_a_damaged_evaluation_is_unknown(tmp_path: Path) -> None:
     ("command", "expected"),
     [
         ("vllm serve meta-llama/Llama-3.1-8B-Instruct", set()),
-        ("vllm serve meta-llama/Llama-3.1-8B-Instruct --quantization fp8", {"EW-QUALITY-009"}),
+        ("vllm serve meta-llama/Llama-3.1-8B-Instruct --quantization fp8", {"EW-QUALITY-001"}),
         ("vllm serve nvidia/Llama-3.1-8B-Instruct-NVFP4", {"EW-QUALITY-009"}),
         ("vllm serve meta-llama/Llama-3.1-8B-Instruct --kv-cache-dtype fp8", {"EW-QUALITY-010"}),
         ("vllm serve meta-llama/Llama-3.1-8B-Instruct --kv-cache-dtype auto", set()),

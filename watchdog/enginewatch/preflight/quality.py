@@ -14,6 +14,7 @@ from enginewatch.canary.evaluation import Comparison, Evaluation, compare
 from enginewatch.evidence.verdict import Evidence
 from enginewatch.preflight.facts import Facts
 from enginewatch.preflight.memory import cache_size
+from enginewatch.preflight.models import checkpoint_of
 from enginewatch.preflight.observe import Observed, observed
 from enginewatch.preflight.readers.checkpoint import Checkpoint
 from enginewatch.preflight.served import served
@@ -47,7 +48,8 @@ def samples(facts: Facts) -> Iterator[Observed]:
 
 def _formats(facts: Facts) -> Iterator[Observed]:
     """`enginewatch_preflight_weight_bytes` and `…_cache_bytes`: of one element, by model and
-    format, of what the commands start."""
+    format, of what the commands start. Formats that a file or a flag writes down are those of
+    the architecture check; here is what a model's name alone tells."""
     for launch in facts.launches:
         cache = launch.text("kv_cache_dtype")
         if cache:
@@ -55,7 +57,8 @@ def _formats(facts: Facts) -> Iterator[Observed]:
             labels = {"launch": launch.where, "format": cache}
             yield observed("enginewatch_preflight_cache_bytes", cache_size(cache), place, **labels)
     for each in served(facts):
-        if each.model is not None:
+        written = each.launch.text("quantization") or checkpoint_of(each.name, "model", facts)
+        if each.model is not None and not written:
             place = Evidence(each.launch.where, 0, each.launch.command)
             labels = {"model": each.name, "format": each.model.format.name}
             size = each.model.format.size
