@@ -18,6 +18,7 @@ from enginewatch.collect.rounds import Writers
 from enginewatch.config import Config, ConfigFileError, PreflightConfig, parse_config
 from enginewatch.evidence.ring import EvidenceRing
 from enginewatch.model import METRIC_NAME, Labels, Millis, Sample
+from enginewatch.preflight.inputs import READERS
 from enginewatch.preflight.readers.gpus import Gpus
 from enginewatch.rulepack import rules_path
 from enginewatch.store.head import Head
@@ -150,6 +151,11 @@ def test_paths_begin_at_the_configuration_and_one_value_is_a_list() -> None:
     config = parse_config("preflight: [{engine_dir: engines/a, gpus: 2xH200}]", Path("/etc/ew.yml"))
     [found] = config.preflight
     assert found.options() == {"--engine-dir": ("/etc/engines/a",), "--gpus": ("2xH200",)}
+
+
+def test_a_section_takes_every_option_of_the_command_that_reads_files() -> None:
+    keys = set(PreflightConfig.model_fields) - {"deployment", "instance", "interval"}
+    assert {f"--{key.replace('_', '-')}" for key in keys} == set(READERS)
 
 
 def test_the_daemon_has_it_only_where_it_is_asked_for() -> None:

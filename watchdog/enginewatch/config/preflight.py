@@ -33,6 +33,7 @@ class PreflightConfig(Section):
     model: Texts = ()
     """A folder by its absolute path, or a public name."""
     draft: Texts = ()
+    library: Paths = ()
     command: Texts = ()
     script: Paths = ()
     manifest: Paths = ()
