@@ -56,7 +56,7 @@ class Facts:
     fronts: tuple[Front, ...] = ()
     """What stands before the engine: ingresses and routes, with their timeouts."""
     demands: tuple[Demand, ...] = ()
-    """What the deployment is to carry; the first counts."""
+    """What the deployment is to carry; of each value the first that is given counts."""
     evaluations: tuple[Evaluation, ...] = ()
     """Of what is to be rolled out."""
     baselines: tuple[Evaluation, ...] = ()

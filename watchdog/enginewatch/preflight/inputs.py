@@ -32,6 +32,7 @@ from enginewatch.preflight.readers.gpus import declared_gpus
 from enginewatch.preflight.readers.named import Named
 from enginewatch.preflight.readers.unread import Unread
 from enginewatch.preflight.readers.versions import declared_version, read_freeze
+from enginewatch.preflight.recorded import recorded_demand
 
 MOST_TEXT: Final = 16 * 2**20
 """Bytes of a text file (a script, a manifest, a freeze) that are read; none is this long."""
@@ -132,7 +133,17 @@ def _started(started: Started) -> Facts:
 
 
 def _workload(value: str) -> Facts:
-    return Facts(demands=(declared_demand(value),))
+    path = Path(value).expanduser()
+    if "=" in value and not path.is_file():
+        return Facts(demands=(declared_demand(value),))
+    if not path.is_file():
+        raise PreflightError(
+            f"{value!r} is no recording that is here",
+            where="--workload",
+            hint="a recording's file, or a text like prompt=3000,decode=300,itl=50ms",
+        )
+    found = recorded_demand(path)
+    return Facts(unread=(found,)) if isinstance(found, Unread) else Facts(demands=(found,))
 
 
 def _model(value: str) -> Facts:

@@ -19,7 +19,7 @@ from enginewatch.preflight.devices import shipped_devices
 from enginewatch.preflight.facts import Facts
 from enginewatch.preflight.memory import Model, weight_format
 from enginewatch.preflight.models import checkpoint_of, launches_of, model_of
-from enginewatch.preflight.readers.demand import Demand
+from enginewatch.preflight.readers.demand import Demand, combined
 from enginewatch.preflight.readers.gpus import Gpus
 from enginewatch.preflight.readers.launch import Launch
 from enginewatch.preflight.shapes import Shape, shape_of_name
@@ -73,7 +73,7 @@ class Served:
 
 def served(facts: Facts) -> Iterator[Served]:
     """Every launch of a server, on every kind of GPU that is declared."""
-    demand = facts.demands[0] if facts.demands else None
+    demand = combined(facts.demands)
     for launch in launches_of(facts):
         if launch.launcher in {"trtllm-build", "tritonserver", "launch_triton_server.py"}:
             continue

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Final
 
 from enginewatch.preflight.errors import PreflightError
@@ -37,6 +37,18 @@ class Demand:
     def length(self) -> int | None:
         """Tokens of a whole request; None without a prompt's."""
         return None if self.prompt is None else self.prompt + (self.decode or 0)
+
+
+def combined(demands: Sequence[Demand]) -> Demand | None:
+    """One that has of each value the first that is given: a recording, and the latency wanted."""
+    if not demands:
+        return None
+    names = [each.name for each in fields(Demand) if each.name != "where"]
+    values = {
+        name: next((found for each in demands if (found := getattr(each, name)) is not None), None)
+        for name in names
+    }
+    return Demand(where=", ".join(each.where for each in demands), **values)
 
 
 def _tokens(text: str) -> int:
