@@ -13,6 +13,7 @@ from enginewatch.preflight.judge import shipped_preflight
 from enginewatch.promql.ast import VectorSelector
 
 HERE = Path(__file__).parent
+SOURCES = HERE.parents[1] / "watchdog" / "enginewatch" / "preflight"
 LABELS = {"code", "verdict", "severity", "confidence"}
 NOTES = {"title", "summary", "advice", "source"}
 CODE = re.compile(r"EW-[A-Z]+-\d{3}")
@@ -71,6 +72,14 @@ def test_a_check_has_codes_of_its_own() -> None:
     for rule in shipped_preflight().rules.values():
         families.setdefault(rule.code.split("-")[1], set()).add(rule.check)
     assert not {family: checks for family, checks in families.items() if len(checks) > 1}
+
+
+def test_what_a_rule_judges_is_a_series_that_is_written() -> None:
+    """By any check, on some input of the tests: a typing error would make it silent for ever."""
+    sources = [path.read_text(encoding="utf-8") for path in SOURCES.rglob("*.py")]
+    for rule in shipped_preflight().rules.values():
+        if rule.judges:
+            assert any(f'"{rule.judges}"' in text for text in sources), rule.code
 
 
 def test_names_are_written_out() -> None:

@@ -10,6 +10,8 @@ labels:       code        EW-ARCH-001, stable for ever, of one alert only
               unknown     "yes": says that something could not be determined
 annotations:  title       what the rule looks at, in words without a value: told when it passes
               summary, advice, source
+              judges      optional: the series whose presence means that there was something to
+                          judge, where the rule's own are there only when something is wrong
               fields, derived_NAME: as in evidence/alerts.py
 ```
 
@@ -49,7 +51,7 @@ _SHARED: Final = Path("diagnose") / "configurations.yml"
 _SHARED_CHECK: Final = "architecture"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Rule:
     """What is known of an alert before it fires."""
 
@@ -57,6 +59,7 @@ class Rule:
     check: str
     title: str
     alert: AlertingRule
+    judges: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +119,9 @@ def _rules(file: RuleFile) -> Iterator[Rule]:
     for group in file.groups:
         for rule in group.rules:
             if isinstance(rule, AlertingRule) and rule.label("code"):
-                title = rule.annotations.get("title")
-                yield Rule(rule.label("code"), check, title.text if title else rule.name, rule)
+                notes = {name: note.text for name, note in rule.annotations.items()}
+                title, judges = notes.get("title", rule.name), notes.get("judges", "")
+                yield Rule(rule.label("code"), check, title, rule, judges)
 
 
 def judge(observations: Iterable[Observed], rules: PreflightRules) -> Judged:
@@ -135,13 +139,12 @@ def judge(observations: Iterable[Observed], rules: PreflightRules) -> Judged:
         judgement = judge_timeline(timeline, kinds)
     findings = sorted(_findings(judgement, timeline, rules), key=_order)
     fired = {finding.code for finding in findings}
+    names = {sample.labels.name for each in timeline.rounds for sample in each.samples}
     could = _could_speak(rules.files, timeline)
     quiet = [rule for rule in rules.rules.values() if rule.code not in fired]
-    return Judged(
-        tuple(findings),
-        tuple(rule for rule in quiet if rule.alert in could),
-        tuple(rule for rule in quiet if rule.alert not in could),
-    )
+    passed = [rule for rule in quiet if rule.alert in could or rule.judges in names]
+    silent = [rule for rule in quiet if rule not in passed]
+    return Judged(tuple(findings), tuple(passed), tuple(silent))
 
 
 def _timeline(observations: Iterable[Observed]) -> Timeline:
