@@ -167,11 +167,15 @@ def test_a_slow_answer_and_what_no_engine_of_its_kind_shows_are_told() -> None:
 
 @pytest.mark.integration
 def test_the_command_looks_at_a_real_server(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake = Server()
+    token = tmp_path / "token"
+    token.write_text("s3cret\n")
 
     async def answer(request: Request) -> Response:
+        if request.headers.get("authorization") != "Bearer s3cret":
+            return Response(status_code=401)
         found = fake.answers.get(request.url.path, httpx.Response(404))
         assert isinstance(found, httpx.Response)
         kind = "text/plain; version=0.0.4"
@@ -180,10 +184,13 @@ def test_the_command_looks_at_a_real_server(
     app = Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST"])])
     with serve(app) as url:
         arguments = ["--url", url, "--gpus", "H200", "--require", "live", "--format", "json"]
-        monkeypatch.setattr("sys.argv", ["enginewatch", "preflight", *arguments])
+        credentials = ["--token-file", str(token)]
+        monkeypatch.setattr("sys.argv", ["enginewatch", "preflight", *arguments, *credentials])
         with pytest.raises(SystemExit) as ended:
             main()
-    told = json.loads(capsys.readouterr().out)
+    out = capsys.readouterr().out
+    assert "s3cret" not in out
+    told = json.loads(out)
     assert (ended.value.code, told["outcome"]) == (0, "pass")
     assert told["inputs"] == ["--gpus H200", f"--url {url}"]
     assert {each["check"] for each in told["passed"]} >= {"live"}

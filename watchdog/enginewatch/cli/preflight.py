@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +13,7 @@ import pynvml
 import typer
 
 from enginewatch.collect.endpoint import look
-from enginewatch.config import config_for_urls
+from enginewatch.config import Authorization, config_for_urls
 from enginewatch.errors import EnginewatchError
 from enginewatch.preflight.accept import Acceptance, read_accepted
 from enginewatch.preflight.example import COMMANDS, write_example
@@ -106,6 +106,9 @@ def preflight(
         Texts, typer.Option(metavar="PATH", help="The same evaluation of the unquantized model.")
     ] = None,
     url: Annotated[Texts, typer.Option(metavar="URL", help="A running endpoint.")] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Holds the bearer token that --url wants.")
+    ] = None,
     require: Annotated[
         Texts, typer.Option(metavar="CHECK", help="Exit 3 if it can't be determined; `all`.")
     ] = None,
@@ -134,7 +137,7 @@ def preflight(
     if not inputs.given:
         hint = "name files, flags or an endpoint; --example writes some to try"
         raise EnginewatchError("nothing to judge", where="preflight", hint=hint)
-    facts = gather(inputs, (*_surroundings(inputs), *map(_endpoint, url or ())))
+    facts = gather(inputs, (*_surroundings(inputs), *_endpoints(url or (), token_file)))
     report = judge(facts, rules, today, wanted=wanted, accepted=accepted, inputs=inputs.shown())
     typer.echo(FORMATS[form](report))
     if report.outcome.code:
@@ -157,10 +160,18 @@ def _surroundings(inputs: Inputs) -> Iterator[Facts]:
         yield Facts(versions=tuple(installed_versions()))
 
 
-def _endpoint(url: str) -> Facts:
-    """A running endpoint, asked for one token and for its metrics. Raises ConfigError."""
-    config = config_for_urls([url])
-    return Facts(endpoints=(asyncio.run(look(config, url, read_rules(config))),))
+def _endpoints(urls: Iterable[str], token_file: Path | None) -> Iterator[Facts]:
+    """Running endpoints, each asked for one token and for its metrics. Raises ConfigError."""
+    for url in urls:
+        config = config_for_urls([url])
+        if token_file is not None:
+            credentials = Authorization(credentials_file=token_file)
+            jobs = [
+                job.model_copy(update={"authorization": credentials})
+                for job in config.scrape_configs
+            ]
+            config = config.model_copy(update={"scrape_configs": tuple(jobs)})
+        yield Facts(endpoints=(asyncio.run(look(config, url, read_rules(config))),))
 
 
 def _accepted(path: Path | None, rules: PreflightRules) -> tuple[Acceptance, ...]:
