@@ -42,7 +42,7 @@ def test_an_alert_says_what_it_claims(rule: AlertingRule) -> None:
     for name in LISTS:
         if name in rule.annotations:
             assert set(rule.annotations[name].text.split()) <= known
-    own = set(rule.annotations) - {"summary", "advice", "fields", *LISTS}
+    own = set(rule.annotations) - {"title", "summary", "advice", "source", "fields", *LISTS}
     assert all(name.startswith("derived_") for name in own)
 
 

@@ -220,8 +220,8 @@ def test_flatbuffers_of_another_gpu_than_their_name() -> None:
 @pytest.mark.parametrize(
     ("content", "kind", "said"),
     [
-        (b"", Kind.UNKNOWN, "empty"),
-        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", Kind.UNKNOWN, "LFS"),
+        (b"", Kind.DAMAGED, "empty"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", Kind.DAMAGED, "LFS"),
         (b"\x7fELF" + bytes(100), Kind.UNKNOWN, "does not begin"),
         (b"ptrt", Kind.UNKNOWN, "layout"),
         (b"ftrt", Kind.DAMAGED, "header"),

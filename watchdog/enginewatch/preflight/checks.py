@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from enginewatch.preflight import (
+    architecture,
     canary,
     fleet,
     launch_check,
@@ -32,6 +33,7 @@ class Check(NamedTuple):
 CHECKS: Final = (
     Check("inputs", unread.samples),
     Check("inputs", fleet.samples),
+    Check("architecture", architecture.samples),
     Check("launch", launch_check.samples),
     Check("memory", memory_check.samples, memory_check.sheets),
     Check("prefill", prefill.samples),

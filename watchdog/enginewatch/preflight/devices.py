@@ -14,10 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-import re2
-
 from enginewatch.evidence.fields import Value
 from enginewatch.evidence.tables import load_table
+from enginewatch.model import compile_re2
 from enginewatch.preflight.capability import Capability, parse_capability
 from enginewatch.rulepack import rules_path
 
@@ -60,6 +59,9 @@ class Architecture:
     memory: tuple[float, float]
     """Bytes, as `l2` is."""
     integrated: bool
+    tegra: bool
+    cuda: str
+    """The first toolkit that compiles for it."""
 
     def admits(self, device: Device) -> bool:
         """Whether a device of this capability could have been recorded so."""
@@ -80,7 +82,7 @@ class Gpu:
     """A model: a row of `capabilities.yml`. None is not known. `memory` and `l2` are bytes."""
 
     name: str
-    names: str
+    names: Any
     capability: Capability
     multiprocessors: int
     bus: int | None
@@ -112,7 +114,7 @@ class Devices:
     def named(self, name: str) -> Gpu | None:
         """The model of a name as drivers, clouds or people write it."""
         plain = _plain(name)
-        return next((gpu for gpu in self.gpus if re2.fullmatch(gpu.names, plain)), None)
+        return next((gpu for gpu in self.gpus if gpu.names.fullmatch(plain)), None)
 
     def plausible(self, device: Device) -> bool:
         """Whether such a GPU can exist. A capability without a row is not known, so it can't."""
@@ -158,6 +160,8 @@ def _architecture(row: Mapping[str, Any]) -> Architecture:
             row.get("memory_max", math.inf) * _GIBI,
         ),
         integrated=row["integrated"],
+        tegra=bool(row.get("tegra")),
+        cuda=row["cuda_min"],
     )
 
 
@@ -165,7 +169,7 @@ def _gpu(row: Mapping[str, Any]) -> Gpu:
     l2, memory = row.get("l2"), row.get("memory")
     return Gpu(
         name=row["gpu"],
-        names=row.get("names") or re.escape(row["gpu"].lower()).replace(r"\ ", " ?"),
+        names=compile_re2(row.get("names") or row["gpu"].lower().replace(" ", " ?")),
         capability=_capability(row),
         multiprocessors=row["sm"],
         bus=row.get("bus"),

@@ -179,10 +179,11 @@ def parse_plan(
 
 
 def _foreign(head: bytes, size: int) -> str:
+    """Why this may be something else. Raises _DamagedError for what surely is no engine."""
     if not size:
-        return "the file is empty"
+        raise _DamagedError("the file is empty")
     if head.startswith(_LFS):
-        return "a Git LFS pointer: the engine itself was not downloaded"
+        raise _DamagedError("a Git LFS pointer: the engine itself was not downloaded")
     return "does not begin like a TensorRT plan"
 
 
