@@ -27,10 +27,7 @@ def samples(facts: Facts) -> Iterator[Observed]:
             runtime=launch.runtime,
             version=".".join(map(str, version)),
         )
-        problems = list(_problems(launch, version))
-        if not problems:  # a command without any has been looked at, too
-            yield observed("enginewatch_preflight_launch_problem", 0, kind="none")
-        for problem in problems:
+        for problem in _problems(launch, version):
             yield observed(
                 "enginewatch_preflight_launch_problem",
                 1,

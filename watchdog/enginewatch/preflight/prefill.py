@@ -30,8 +30,10 @@ _TILE: Final = 256
 _SMALLEST: Final = 128
 _MARGIN: Final = 0.8
 """Of the wanted latency, what a step with a prompt may take: steps vary."""
-_EFFICIENCY: Final = 0.5
-"""Of the peak, what large matrix products reach in an engine; halves both estimates."""
+_COMPUTED: Final = 0.5
+"""Of the peak of operations, what the products of a prompt's step reach in an engine."""
+_MOVED: Final = 0.75
+"""Of the memory's bandwidth, what reading all weights reaches."""
 
 
 class StepTime(NamedTuple):
@@ -111,8 +113,8 @@ def step_time(each: Served) -> StepTime | None:
     read = weight_bytes(shape, each.model.format)
     world = each.world
     return StepTime(
-        quiet_s=read / (peak.bandwidth * 1e9 * _EFFICIENCY * world),
-        token_s=2 * active / (peak.tflops * 1e12 * _EFFICIENCY * world),
+        quiet_s=read / (peak.bandwidth * 1e9 * _MOVED * world),
+        token_s=2 * active / (peak.tflops * 1e12 * _COMPUTED * world),
         measured=False,
     )
 
