@@ -16,16 +16,16 @@ annotations:  title       what the rule looks at, in words without a value: told
 ```
 
 Rules may record series of their own (`preflight:…:…`). A field whose value is a number is a
-`diagnose:field` record with `of` (the alert's name), `field` and `as`. The rules in
-`rules/diagnose/configurations.yml` are judged too, and those of its alerts that have a code are
-findings of the check `architecture`.
+`diagnose:field` record with `of` (the alert's name), `field` and `as`. Those alerts of
+`rules/diagnose/configurations.yml` that have a code are judged too, and are findings of the check
+`architecture`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -104,9 +104,19 @@ def shipped_preflight() -> PreflightRules:
 def load_preflight(root: Path) -> PreflightRules:
     """The rules of preflight under a folder of rules. Raises RuleFileError, SignatureError."""
     paths = [p for p in sorted((root / "preflight").glob("*.yml")) if not _is_test(p)]
-    files = load_rule_files([*paths, root / _SHARED])
+    own, (shared,) = load_rule_files(paths), load_rule_files([root / _SHARED])
+    files = (*own, _with_codes(shared))
     rules = {rule.alert.name: rule for file in files for rule in _rules(file)}
     return PreflightRules(files, rules, load_verdicts(root))
+
+
+def _with_codes(file: RuleFile) -> RuleFile:
+    """The other alerts are for `diagnose`, which knows of one GPU and one runtime only."""
+    groups = (
+        replace(group, rules=tuple(r for r in group.rules if r.labels.get("code") is not None))
+        for group in file.groups
+    )
+    return RuleFile(file.path, tuple(groups))
 
 
 def _is_test(path: Path) -> bool:
