@@ -88,10 +88,17 @@ def test_speculation_multiplies_the_logits() -> None:
     assert with_.total > without.total
 
 
-def test_mla_is_the_same_on_every_rank_and_attention_data_parallelism_divides_nothing() -> None:
+def test_mla_is_the_same_on_every_rank_and_data_parallel_attention_divides_nothing() -> None:
     assert estimate(plan("DeepSeek-V3", tensor=8)).token == 70_272
-    shared = plan("Llama-3.1-70B", tensor=8, attention_data_parallel=True)
-    assert estimate(shared).token == 327_680
+    assert estimate(plan("Llama-3.1-70B", tensor=8, attention=1)).token == 327_680
+
+
+def test_experts_are_spread_over_more_gpus_than_attention() -> None:
+    """DeepSeek-V3 with data parallelism 8 in vLLM: 656 GB of experts over 8, the rest on each."""
+    sums = estimate(plan("DeepSeek-V3", format="fp8_block", tensor=1, experts=8))
+    assert sums.fixed[0].amount / 1e9 == pytest.approx(656 / 8 + 17, rel=0.03)
+    whole = estimate(plan("DeepSeek-V3", format="fp8_block", tensor=8))
+    assert whole.fixed[0].amount < sums.fixed[0].amount < 2 * whole.fixed[0].amount
 
 
 def test_each_runtime_has_its_own_idea_of_a_share() -> None:

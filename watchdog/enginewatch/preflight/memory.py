@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -45,6 +45,8 @@ class Model:
 class Plan:
     """How a model is to be served. `cache_bytes` is the size of an element of the KV cache.
 
+    `tensor` GPUs share a layer; `attention` and `experts` say how many share its attention and
+    its experts where that is another number (data-parallel attention, expert parallelism).
     `step_tokens` is the token budget of a step, `sequences` and `length` the batch that is
     asked for, `speculative` how many tokens are drafted a step.
     """
@@ -53,6 +55,8 @@ class Plan:
     draft: Model | None = None
     tensor: int = 1
     pipeline: int = 1
+    attention: int | None = None
+    experts: int | None = None
     draft_tensor: int = 1
     cache_bytes: float = 2.0
     step_tokens: int
@@ -60,7 +64,14 @@ class Plan:
     length: int
     speculative: int = 0
     graphs: bool = True
-    attention_data_parallel: bool = False
+
+    @property
+    def attention_ranks(self) -> int:
+        return self.tensor if self.attention is None else self.attention
+
+    @property
+    def expert_ranks(self) -> int:
+        return self.tensor if self.experts is None else self.experts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,24 +95,23 @@ class Estimate:
 
 def estimate(plan: Plan) -> Estimate:
     """The lines of the fullest rank: the last of a pipeline, which has the output layer."""
-    lines = [_weights_line("weights", plan.model, plan.tensor, plan.pipeline)]
+    lines = [_weights_line("weights", plan.model, plan)]
     draft_weights = 0
     if plan.draft is not None:
-        line = _weights_line("draft weights", plan.draft, plan.draft_tensor, 1)
+        alone = replace(plan, tensor=plan.draft_tensor, pipeline=1, attention=None)
+        line = _weights_line("draft weights", plan.draft, alone)
         draft_weights = line.amount
         lines.append(line)
-    activations = activation_bytes(plan.model.shape, plan.step_tokens, plan.tensor)
+    activations = activation_bytes(plan.model.shape, plan.step_tokens, plan.attention_ranks)
     lines.append(Line("activations", activations, f"a step of {plan.step_tokens} tokens"))
     rows = plan.sequences * (1 + plan.speculative)
     lines.append(_logits_line(plan, rows, activations))
-    world = plan.tensor * plan.pipeline
-    if world > 1:
+    if max(plan.tensor, plan.expert_ranks) * plan.pipeline > 1:
         lines.append(Line("collectives", _constant("collectives"), "NCCL's buffers, an allowance"))
     if plan.graphs:
         lines.append(Line("CUDA graphs", _constant("graphs"), "an allowance"))
     lines.append(Line("workspace", _constant("workspace"), "of the matrix library"))
-    kv_tensor = 1 if plan.attention_data_parallel else plan.tensor
-    own = _cache(plan.model.shape, plan, kv_tensor, plan.pipeline)
+    own = _cache(plan.model.shape, plan, plan.attention_ranks, plan.pipeline)
     drafted = _cache(plan.draft.shape, plan, plan.draft_tensor, 1) if plan.draft else (0, 0)
     return Estimate(
         fixed=tuple(lines),
@@ -128,20 +138,30 @@ def cache_note(plan: Plan) -> str:
     layers = f"{shape.layers} layers"
     if shape.kv_rank:
         return f"{layers} x ({shape.kv_rank} + {shape.rope_dim}) x {size}, the same on every rank"
-    heads = max(1, math.ceil(shape.kv_heads / plan.tensor))
+    heads = max(1, math.ceil(shape.kv_heads / plan.attention_ranks))
     note = f"2 x {layers} x {heads} KV heads x {shape.head_dim} x {size}"
     return f"{note} / {plan.pipeline} stages" if plan.pipeline > 1 else note
 
 
-def _weights_line(what: str, model: Model, tensor: int, pipeline: int) -> Line:
+def _weights_line(what: str, model: Model, plan: Plan) -> Line:
     whole = weight_bytes(model.shape, model.format)
-    part = rank_weight_bytes(model.shape, model.format, tensor, pipeline)
+    part = rank_weight_bytes(
+        model.shape,
+        model.format,
+        plan.tensor,
+        plan.pipeline,
+        attention=plan.attention_ranks,
+        experts=plan.expert_ranks,
+    )
     count = parameters(model.shape).total / 1e9
     note = f"{count:.2f} billion parameters in {model.format.name}"
     if model.weight_bytes is not None:
         part = round(part * model.weight_bytes / whole)
         note = f"{model.weight_bytes / 1e9:.1f} GB of files"
-    split = f" over {tensor} x {pipeline} GPUs" if tensor * pipeline > 1 else ""
+    ways = plan.tensor * plan.pipeline
+    split = f" over {plan.tensor} x {plan.pipeline} GPUs" if ways > 1 else ""
+    if model.shape.experts and plan.expert_ranks != plan.tensor:
+        split += f", experts over {plan.expert_ranks}"
     return Line(what, part, f"{note}{split}")
 
 
@@ -150,8 +170,16 @@ def weight_bytes(shape: Shape, number_format: Format) -> int:
     return rank_weight_bytes(shape, number_format, 1, 1)
 
 
-def rank_weight_bytes(shape: Shape, number_format: Format, tensor: int, pipeline: int) -> int:
-    """The weights of the fullest rank.
+def rank_weight_bytes(
+    shape: Shape,
+    number_format: Format,
+    tensor: int,
+    pipeline: int,
+    *,
+    attention: int | None = None,
+    experts: int | None = None,
+) -> int:
+    """The weights of the fullest rank; `attention` and `experts` are as in `Plan`.
 
     Matrices are divided by both; embedding and output layer by tensor parallelism, and are on
     different ranks of a pipeline; norms are on every rank; key and value projections of fewer
@@ -163,14 +191,14 @@ def rank_weight_bytes(shape: Shape, number_format: Format, tensor: int, pipeline
     expert = number_format.size if number_format.covers == "experts" else linear
     stages = math.ceil(shape.layers / pipeline) / shape.layers
     repeated = 0.0
-    if not shape.kv_rank and tensor > shape.kv_heads:
+    ranks = tensor if attention is None else attention
+    if not shape.kv_rank and ranks > shape.kv_heads:
         keys = 2 * shape.layers * shape.hidden * shape.kv_heads * shape.head_dim
-        repeated = keys * (tensor / shape.kv_heads - 1)
-    layers = (count.attention + count.mlp + repeated) * linear + count.experts * expert
+        repeated = keys * (ranks / shape.kv_heads - 1)
+    layers = (count.attention + repeated) * linear / ranks + count.mlp * linear / tensor
+    layers += count.experts * expert / (tensor if experts is None else experts)
     ends = max(count.embedding, count.head) if pipeline > 1 else count.embedding + count.head
-    return math.ceil(
-        layers * stages / tensor + ends * plain / tensor + count.norms * stages * _HALF
-    )
+    return math.ceil(layers * stages + ends * plain / tensor + count.norms * stages * _HALF)
 
 
 def activation_bytes(shape: Shape, tokens: int, tensor: int) -> int:

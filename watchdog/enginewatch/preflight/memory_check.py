@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -56,22 +57,22 @@ def _plan(each: Served) -> Plan | None:
         return None
     launch, demand = each.launch, each.demand
     length = (demand.length if demand else None) or each.length or each.model.shape.length
-    batch = (demand.batch if demand else None) or each.step.sequences or 1
+    batch = math.ceil((demand.batch or 0) / each.layout.caches) if demand else 0
     tensor = launch.count("tensor_parallel")
-    cache = launch.text("kv_cache_dtype")
     return Plan(
         model=each.model,
         draft=each.draft if each.draft and loads_draft(launch) else None,
         tensor=tensor,
         pipeline=launch.count("pipeline_parallel"),
+        attention=each.layout.attention,
+        experts=each.layout.experts,
         draft_tensor=launch.count("draft_tensor_parallel", tensor),
-        cache_bytes=cache_size("" if cache == "auto" else cache),
+        cache_bytes=cache_size(each.cache),
         step_tokens=each.step.tokens or 1,
-        sequences=batch,
+        sequences=batch or each.step.sequences or 1,
         length=max(_SHORTEST, length),
         speculative=each.speculative,
         graphs=launch.value("enforce_eager") is not True,
-        attention_data_parallel=launch.value("attention_data_parallel") is True,
     )
 
 
@@ -89,7 +90,7 @@ def samples(facts: Facts) -> Iterator[Observed]:
         evidence = Evidence(launch.where, 0, launch.command)
         for missing in each.missing:
             yield observed(f"{_PREFIX}_missing", 1, evidence, missing=missing, **labels)
-        needs = each.world * launch.count("data_parallel")
+        needs = each.layout.gpus
         yield observed("enginewatch_preflight_launch_needs_gpus", needs, evidence, **labels)
         if each.model is not None:
             heads = each.model.shape.heads % launch.count("tensor_parallel")
@@ -137,7 +138,10 @@ def _of_sum(each: Sum) -> Iterator[Observed]:
     yield observed(f"{_PREFIX}_slack_bytes", each.pool.slack, evidence, **labels)
     yield observed(f"{_PREFIX}_room_tokens", tokens, evidence, **labels)
     yield observed(
-        f"{_PREFIX}_fits_sequences", each.largest or 0, length=each.plan.length, **labels
+        f"{_PREFIX}_fits_sequences",
+        (each.largest or 0) * of.layout.caches,
+        length=each.plan.length,
+        **labels,
     )
     if of.launch.runtime == "vllm" and of.length:
         longest = (
@@ -147,7 +151,8 @@ def _of_sum(each: Sum) -> Iterator[Observed]:
     if of.demand is not None and of.demand.batch is not None:
         yield observed(f"{_PREFIX}_asked_sequences", of.demand.batch, evidence, **labels)
     if of.step is not None and of.step.sequences_given:
-        yield observed(f"{_PREFIX}_max_num_seqs", of.step.sequences, evidence, **labels)
+        configured = of.step.sequences * of.layout.caches
+        yield observed(f"{_PREFIX}_max_num_seqs", configured, evidence, **labels)
     if found.draft_token or found.draft_weights:
         yield observed(f"{_PREFIX}_draft_lost_ratio", _lost(each), evidence, **labels)
 
@@ -177,7 +182,7 @@ def sheets(facts: Facts) -> Iterator[Sheet]:
             share = f"{each.pool.limit / of.memory:.0%} of {of.memory / 2**30:.1f} GiB"
             limit = Line(f"{of.launch.runtime} may use", each.pool.limit, share)
         yield Sheet(
-            f"{of.name}{gpu}, one of {of.world} GPUs ({of.launch.where})",
+            f"{of.name}{gpu}, one of {of.layout.gpus} GPUs ({of.launch.where})",
             lines,
             limit,
             tuple(_remarks(each)),
@@ -190,7 +195,9 @@ def _remarks(each: Sum) -> Iterator[str]:
         yield "Which GPU is not known: declare it with --gpus 8xH200."
         return
     tokens = max(0, each.pool.room) // max(1, each.estimate.token)
-    yield f"{each.largest} sequences of {plan.length} tokens fit, {tokens} tokens in all."
+    caches = each.of.layout.caches
+    ranks = f" in each of {caches} caches" if caches > 1 else ""
+    yield f"{each.largest} sequences of {plan.length} tokens fit{ranks}, {tokens} tokens in all."
     if each.estimate.draft_weights or each.estimate.draft_token:
         weights = each.estimate.draft_weights / 2**30
         yield (

@@ -41,11 +41,34 @@ class Step(NamedTuple):
     sequences_given: bool
 
 
+class Layout(NamedTuple):
+    """How many GPUs share attention and experts, how many caches there are, and all GPUs."""
+
+    attention: int
+    experts: int
+    caches: int
+    gpus: int
+
+
+def layout_of(launch: Launch) -> Layout:
+    """vLLM's data parallelism repeats the attention and spreads the experts over all ranks
+    (fused_moe/config.py); in SGLang and TensorRT-LLM data-parallel attention splits the GPUs of
+    tensor parallelism instead of adding some."""
+    tensor, data = launch.count("tensor_parallel"), launch.count("data_parallel")
+    pipeline = launch.count("pipeline_parallel")
+    if launch.value("attention_data_parallel") is True:
+        caches = tensor if launch.runtime == "trtllm" else min(data, tensor)
+        return Layout(max(1, tensor // caches), tensor, caches, tensor * pipeline)
+    experts = tensor * data if launch.runtime == "vllm" else tensor
+    return Layout(tensor, experts, data, tensor * pipeline * data)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
     """A launch on one kind of GPU. `memory` is bytes of one GPU.
 
-    `length` is the longest request that the engine will take, None where nobody says it.
+    `length` is the longest request that the engine will take, None where nobody says it. `cache`
+    is the type of the KV cache: as the command says, else as the checkpoint does; empty if neither.
     """
 
     launch: Launch
@@ -56,6 +79,7 @@ class Served:
     step: Step | None
     speculative: int
     length: int | None
+    cache: str
     demand: Demand | None
     missing: tuple[str, ...] = ()
 
@@ -66,9 +90,13 @@ class Served:
 
     @property
     def world(self) -> int:
-        """GPUs that hold one copy of the model."""
+        """GPUs that share a layer or a pipeline."""
         launch = self.launch
         return launch.count("tensor_parallel") * launch.count("pipeline_parallel")
+
+    @property
+    def layout(self) -> Layout:
+        return layout_of(self.launch)
 
 
 def served(facts: Facts) -> Iterator[Served]:
@@ -116,9 +144,19 @@ def _served(launch: Launch, gpus: Gpus | None, demand: Demand | None, facts: Fac
         step=_step(launch, gpus, memory),
         speculative=speculative,
         length=longest or None,
+        cache=_cache(launch, facts),
         demand=demand,
         missing=tuple(missing),
     )
+
+
+def _cache(launch: Launch, facts: Facts) -> str:
+    given = launch.text("kv_cache_dtype")
+    if given not in {"", "auto"}:
+        return given
+    checkpoint = checkpoint_of(launch.text("model"), "model", facts)
+    quantization = checkpoint.quantization if checkpoint else None
+    return quantization.kv_cache if quantization else ""
 
 
 def gpu_memory(gpus: Gpus) -> int | None:
