@@ -16,6 +16,7 @@ from enginewatch.preflight import (
     quality,
     timeouts,
     unread,
+    versions,
 )
 from enginewatch.preflight.facts import Facts
 from enginewatch.preflight.observe import Observed
@@ -34,6 +35,7 @@ CHECKS: Final = (
     Check("inputs", unread.samples),
     Check("inputs", fleet.samples),
     Check("architecture", architecture.samples),
+    Check("versions", versions.samples),
     Check("launch", launch_check.samples),
     Check("memory", memory_check.samples, memory_check.sheets),
     Check("prefill", prefill.samples),
