@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import httpx
 from chaos.fp4.arithmetic import ANSWER, PROMPT
@@ -37,7 +38,7 @@ class Answer:
 def ask(url: str, questions: list[Question], load: Load) -> list[Answer]:
     """The answers in the order of the questions, whatever order they were asked in.
 
-    Each question costs two requests: one that answers, one that only reads the right answer.
+    A right answer tells its own log-probability; after a wrong one the right one is read once more.
     Raises httpx.HTTPError.
     """
     order = list(range(len(questions)))
@@ -51,32 +52,45 @@ def ask(url: str, questions: list[Question], load: Load) -> list[Answer]:
 
         def one(batch: list[int]) -> None:
             asked = [questions[place] for place in batch]
-            texts = _texts(client, [each.prompt for each in asked])
-            likely = _likely(client, [each.prompt + each.right for each in asked])
-            for place, text, logprob in zip(batch, texts, likely, strict=True):
-                answers[place] = Answer(text, logprob)
+            said = _said(client, asked)
+            missed = [n for n, each in enumerate(said) if each.text != asked[n].right[:-1]]
+            likely = _likely(client, [asked[n] for n in missed])
+            for n, logprob in zip(missed, likely, strict=True):
+                said[n] = Answer(said[n].text, logprob)
+            answers.update(zip(batch, said, strict=True))
 
         for _ in pool.map(one, batches):
             pass
     return [answers[place] for place in range(len(questions))]
 
 
-def _complete(client: httpx.Client, **wanted: object) -> list[dict[str, object]]:
+class _Choice(NamedTuple):
+    """One completion. With `echo`, the first token has no log-probability: 0 here."""
+
+    text: str
+    logprobs: list[float]
+
+
+def _complete(client: httpx.Client, **wanted: object) -> list[_Choice]:
     response = client.post("/v1/completions", json={"model": MODEL, "temperature": 0, **wanted})
     response.raise_for_status()
-    choices: list[dict[str, object]] = response.json()["choices"]
-    return sorted(choices, key=lambda choice: int(str(choice["index"])))
+    choices = sorted(response.json()["choices"], key=lambda choice: int(choice["index"]))
+    return [
+        _Choice(choice["text"], [each or 0.0 for each in choice["logprobs"]["token_logprobs"]])
+        for choice in choices
+    ]
 
 
-def _texts(client: httpx.Client, prompts: list[str]) -> list[str]:
-    choices = _complete(client, prompt=prompts, max_tokens=ANSWER)
-    return [str(choice["text"]) for choice in choices]
+def _said(client: httpx.Client, asked: list[Question]) -> list[Answer]:
+    prompts = [question.prompt for question in asked]
+    choices = _complete(client, prompt=prompts, max_tokens=ANSWER, logprobs=0)
+    return [Answer(choice.text, sum(choice.logprobs)) for choice in choices]
 
 
-def _likely(client: httpx.Client, texts: list[str]) -> list[float]:
+def _likely(client: httpx.Client, asked: list[Question]) -> list[float]:
+    """Log-probabilities of right answers that the model did not give."""
+    if not asked:
+        return []
+    texts = [question.prompt + question.right for question in asked]
     choices = _complete(client, prompt=texts, max_tokens=1, echo=True, logprobs=0)
-    likely = []
-    for choice in choices:
-        values = choice["logprobs"]["token_logprobs"]  # type: ignore[index]
-        likely.append(sum(values[PROMPT : PROMPT + ANSWER]))
-    return likely
+    return [sum(choice.logprobs[PROMPT : PROMPT + ANSWER]) for choice in choices]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import time
 from dataclasses import dataclass
@@ -29,14 +30,18 @@ MODELS = Path(__file__).parent / "models"
 # What is healthy is asked again and again: alone, in a crowd, in batches of any size, in another
 # order. What differs between rounds is then the engine's own noise.
 HEALTHY = (
-    Load(16, 1),
+    Load(2, 33),
     Load(1, 64, seed=1),
-    Load(64, 1, seed=2),
+    Load(16, 4, seed=2),
     Load(8, 7, seed=3),
     Load(32, 3, seed=4),
-    Load(2, 33, seed=5),
+    Load(64, 1, seed=5),
+    Load(3, 100, seed=6),
+    Load(8, 16, seed=7),
+    Load(1, 20, seed=8),
+    Load(4, 64, seed=9),
 )
-DAMAGED = (Load(16, 4),)
+DAMAGED = (Load(4, 32),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,7 @@ def main() -> int:
     default = os.environ.get(ENVIRONMENT)
     parser.add_argument("--vllm", default=default, help=f"Python that has vLLM; or ${ENVIRONMENT}")
     parser.add_argument("--out", type=Path, default=Path("fp4-proof-out"))
-    parser.add_argument("--each", type=int, default=2000, help="questions a family, recorded")
+    parser.add_argument("--each", type=int, default=1000, help="questions a family, recorded")
     parser.add_argument("--gate", type=int, default=200, help="questions a family, for the gate")
     parser.add_argument("--answers", type=int, default=2000, help="at most, judged one by one")
     parser.add_argument("--rungs", help="names, comma between; all of them if not given")
@@ -107,6 +112,7 @@ def main() -> int:
     if not given.vllm:
         print(f"no vLLM: give --vllm or set {ENVIRONMENT} to its Python", file=sys.stderr)
         return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server is ended too
     names = given.rungs.split(",") if given.rungs else [rung.name for rung in RUNGS]
     rungs = tuple(rung for rung in RUNGS if rung.name in names)
     try:

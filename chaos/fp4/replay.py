@@ -9,22 +9,28 @@ the one that the real engine gave: any number of lives can be replayed from one 
 from __future__ import annotations
 
 import argparse
+import math
 import random
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 
+import numpy as np
 from chaos.fp4.arithmetic import ANSWER, FAMILIES
 from chaos.fp4.recording import Recording, Round, read
 
 from enginewatch.canary.baseline import Answer, Baseline, Known
+from enginewatch.canary.calibrate import clipped, tolerances
 from enginewatch.canary.decision import shipped_decision
 from enginewatch.canary.panel import Panel
+from enginewatch.canary.power import Draw, Fleet, Needed, Setting, flips, needed, shifted
 from enginewatch.canary.task import task_of
 
 HEALTHY = "bf16"
 REPETITIONS = 3
 """Rounds of the healthy model that make the baseline; its other rounds are what is judged."""
+_PLANNED = 200  # simulated deployments, as the command simulates them
+_MOST = 20_000
 WAYS = {"pass rate": frozenset({"pass", "steady"}), "log-prob": frozenset({"logprob"})}
 
 
@@ -45,19 +51,18 @@ class Summary:
     rates: dict[str, float]
     logprob: float
     lives: list[Life]
+    planned: dict[str, Needed]
 
-    def pages(self, way: str) -> list[int]:
-        """Answers until the page, of the lives that had one."""
-        return sorted(life.paged[way] for life in self.lives if way in life.paged)
+    def paged(self, way: str) -> Needed:
+        """Answers until the page in half of the lives, and in nine of ten."""
+        limit = max(life.answers for life in self.lives)
+        when = [life.paged.get(way, limit + 1) for life in self.lives]
+        return needed(np.array(when), limit)
 
-    def shown(self, way: str) -> str:
-        """`median (most)` of the answers until the page, or how many lives had none."""
-        found = self.pages(way)
-        if not found:
-            return "silent"
-        quiet = len(self.lives) - len(found)
-        extra = f", {quiet} of {len(self.lives)} silent" if quiet else ""
-        return f"{median(found):.0f} (at most {found[-1]}{extra})"
+    @property
+    def silent(self) -> bool:
+        """No life had a page."""
+        return not any(life.paged for life in self.lives)
 
 
 class Replay:
@@ -85,6 +90,31 @@ class Replay:
     def judged(self, rung: str) -> list[Round]:
         """The rounds of a rung that are no part of the baseline."""
         return self._recording.of(rung)[REPETITIONS if rung == HEALTHY else 0 :]
+
+    def planned(self, rung: str) -> dict[str, Needed]:
+        """What `enginewatch canary plan` computes for the loss that this rung has; for
+        log-probabilities, for a fall of all answers or for one of few, whichever takes longer."""
+        decision = shipped_decision()
+        found = tolerances(self.baseline.known, decision)
+        if found.steady is None or found.logprob is None:
+            raise ValueError("the baseline has no task that always passed, or no log-probabilities")
+        rounds = self.judged(rung)
+        lost = fmean(not passed for each in rounds for passed in each.passed)
+        fell = fmean(
+            clipped((fmean(known.logprobs) - each.logprob[place]) / found.scale)
+            for each in rounds
+            for place, known in enumerate(self.baseline.known)
+        )
+        alpha, budget = decision.alpha, decision.budget
+        steady = Setting(found.steady, 0.0, alpha * budget.steady.overall)
+        logprob = Setting(found.logprob, 1.0, alpha * budget.logprob.overall)
+        everywhere = shifted(fell, 1 / decision.logprob.noise)
+        return {
+            "pass rate": _needed(steady, flips(lost)),
+            "log-prob": max(
+                _needed(logprob, everywhere), _needed(logprob, flips(fell)), key=_slowest
+            ),
+        }
 
     def life(self, rung: str, *, answers: int, seed: int) -> Life:
         """Judge so many answers, each drawn from any round; ends early when all ways paged."""
@@ -121,19 +151,37 @@ class Replay:
             rates,
             fmean(value / ANSWER for each in rounds for value in each.logprob),
             [self.life(rung, answers=answers, seed=seed) for seed in range(lives)],
+            self.planned(rung),
         )
 
 
-def table(recording: Recording, *, lives: int = 20, answers: int = 20_000) -> str:
-    """Markdown: a line a rung, with the answers until each way of judging paged."""
+def _needed(setting: Setting, draw: Draw) -> Needed:
+    fleet = Fleet(shipped_decision(), setting, _PLANNED)
+    return needed(fleet.run(draw, np.random.default_rng(1), _MOST), _MOST)
+
+
+def _slowest(found: Needed) -> tuple[float, float]:
+    most, half = (math.inf if count is None else count for count in (found.most, found.half))
+    return most, half
+
+
+def _shown(found: Needed) -> str:
+    half, most = ("—" if count is None else f"{count:,}" for count in found)
+    return f"{half} / {most}"
+
+
+def table(recording: Recording, *, lives: int = 20, answers: int = 5000) -> str:
+    """Markdown: a line a rung, with the answers until the page of half of the lives and of nine in
+    ten (— for more than were judged), replayed and as planned."""
     replay = Replay(recording)
-    head = ["rung", "stored as", *FAMILIES, "log-prob of a token", *WAYS]
+    head = ["rung", "stored as", *FAMILIES, "log-prob of a token"]
+    head += [f"{way}, {what}" for way in WAYS for what in ("paged", "planned")]
     rows = [head, ["---"] * len(head)]
     for rung in dict.fromkeys(each.rung for each in recording.rounds):
         found = replay.summary(rung, lives=lives, answers=answers)
         rates = [f"{found.rates[family]:.4f}" for family in FAMILIES]
-        pages = [found.shown(way) for way in WAYS]
-        rows.append([rung, found.variant, *rates, f"{found.logprob:.5f}", *pages])
+        pages = [_shown(each) for way in WAYS for each in (found.paged(way), found.planned[way])]
+        rows.append([rung, found.variant, *rates, f"{found.logprob:.2g}", *pages])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -142,7 +190,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("recording", type=Path)
     parser.add_argument("--lives", type=int, default=20, help="replays of each rung")
-    parser.add_argument("--answers", type=int, default=20_000, help="at most, in each replay")
+    parser.add_argument("--answers", type=int, default=5000, help="at most, in each replay")
     options = parser.parse_args()
     print(table(read(options.recording), lives=options.lives, answers=options.answers))
 
