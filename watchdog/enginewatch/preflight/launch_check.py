@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
+from enginewatch.evidence.redact import redact
 from enginewatch.evidence.verdict import Evidence
 from enginewatch.preflight.facts import Facts
 from enginewatch.preflight.observe import Observed, observed
 from enginewatch.preflight.readers.flags import Problem, flag_table
 from enginewatch.preflight.readers.launch import Launch, known_launchers
 from enginewatch.preflight.release import Release, is_older, release_of
+
+_WORDS: Final = ("model", "gemm_plugin", "quantization", "kv_cache_dtype", "backend")
 
 
 def samples(facts: Facts) -> Iterator[Observed]:
@@ -27,19 +31,37 @@ def samples(facts: Facts) -> Iterator[Observed]:
             runtime=launch.runtime,
             version=".".join(map(str, version)),
         )
+        yield from _settings(launch)
         for problem in _problems(launch, version):
             yield observed(
                 "enginewatch_preflight_launch_problem",
                 1,
-                Evidence(problem.where, 0, problem.detail or problem.text),
+                Evidence(problem.where, 0, redact(problem.detail or problem.text)),
                 kind=problem.kind,
-                text=problem.text,
-                near=problem.near,
-                detail=problem.detail,
+                text=redact(problem.text),
+                near=redact(problem.near),
+                detail=redact(problem.detail),
                 launcher=launch.launcher,
                 where=problem.where,
             )
         yield from _container(launch, evidence)
+
+
+def _settings(launch: Launch) -> Iterator[Observed]:
+    """Settings that are words, for rules about one of them."""
+    for name in _WORDS:
+        value = launch.text(name)
+        if value:
+            given = launch.settings[name]
+            yield observed(
+                "enginewatch_preflight_launch_setting_info",
+                1,
+                Evidence(given.where, 0, f"{given.by} {value}"),
+                launch=launch.where,
+                launcher=launch.launcher,
+                setting=name,
+                value=value,
+            )
 
 
 def _problems(launch: Launch, version: Release) -> Iterator[Problem]:

@@ -1,43 +1,39 @@
-"""Which version of an engine a launch runs, as far as declarations or an image's tag tell."""
+"""Which version of an engine a launch runs, as far as declarations or its image tell."""
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from enginewatch.preflight.facts import Facts
+from enginewatch.preflight.pins import image_of, numbers
 from enginewatch.preflight.readers.launch import Launch
+from enginewatch.preflight.readers.versions import HERE
 
 _DISTRIBUTIONS: Final = {"vllm": "vllm", "trtllm": "tensorrt-llm", "sglang": "sglang"}
-"""The distribution of each runtime, whose version is declared or frozen."""
-_IMAGES: Final = {
-    "vllm": re.compile(r"(?:^|/)vllm/vllm-openai[\w-]*:v?(\d+(?:\.\d+)+)"),
-    "sglang": re.compile(r"(?:^|/)lmsysorg/sglang[\w-]*:v?(\d+(?:\.\d+)+)"),
-    "trtllm": re.compile(r"/tensorrt-llm/release:v?(\d+(?:\.\d+)+)"),
-}
-"""Images whose tag is the version of the engine in them. A month's tag of Triton's is not."""
-_NUMBER: Final = re.compile(r"\d+")
+"""The distribution of each runtime."""
+
 Release = tuple[int, ...]
+"""The numbers of a version; empty where it is not known."""
 
 
-def release(text: str) -> Release:
-    """The numbers that a version starts with: `0.11.0rc2` is (0, 11, 0); empty for none."""
-    found = re.match(r"v?(\d+(?:\.\d+)*)", text)
-    return tuple(int(number) for number in _NUMBER.findall(found[1])) if found else ()
+def version_of(launch: Launch, facts: Facts) -> str:
+    """As declared, else as the image has it, else as installed here; empty where nothing tells.
+
+    What is installed here says nothing of a container.
+    """
+    name = _DISTRIBUTIONS.get(launch.runtime, "")
+    found = [each for each in facts.versions if each.name == name]
+    declared = [each.version for each in found if each.where != HERE]
+    if declared or launch.container is None:
+        return next(iter(declared or [each.version for each in found]), "")
+    image = image_of(launch.container.image)
+    return image.versions.get(name, "") if image else ""
 
 
 def release_of(launch: Launch, facts: Facts) -> Release:
-    """Empty where nothing tells it."""
-    name = _DISTRIBUTIONS.get(launch.runtime, "")
-    for version in facts.versions:
-        if version.name == name:
-            return release(version.version)
-    pattern = _IMAGES.get(launch.runtime)
-    image = launch.container.image if launch.container else ""
-    found = pattern.search(image) if pattern else None
-    return release(found[1]) if found else ()
+    return numbers(version_of(launch, facts))
 
 
 def is_older(one: Release, other: str) -> bool:
     """Whether a known release comes before another; False where it is not known."""
-    return bool(one) and one < release(other)
+    return bool(one) and one < numbers(other)

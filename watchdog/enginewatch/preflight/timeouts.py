@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from enginewatch.evidence.redact import redact
 from enginewatch.evidence.tables import load_table
 from enginewatch.evidence.verdict import Evidence
 from enginewatch.preflight.facts import Facts
@@ -141,7 +142,7 @@ def _settings(launch: Launch, version: Release, labels: Mapping[str, str]) -> It
     """Variables that nothing reads, that are misspelt, or that turn a safety off."""
     known = known_variables()
     for name, given in launch.env.items():
-        evidence = Evidence(given.where, 0, f"{name}={given.value}")
+        evidence = Evidence(given.where, 0, redact(f"{name}={given.value}"))
         variable = known.get(name)
         if variable is None:
             if name.startswith(_OWNED) and launch.runtime == "vllm":

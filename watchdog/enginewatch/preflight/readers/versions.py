@@ -15,6 +15,8 @@ _DIRECT: Final = re.compile(r"([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?\s*@\s*(\S+)")
 _WHEEL: Final = re.compile(r"[^/]*?-(\d[^-/]*)-[^/]*\.whl")
 _DECLARED: Final = re.compile(r"([A-Za-z][\w.-]*)\s*=\s*=?\s*([\w.+!-]+)")
 
+HERE: Final = "installed here"
+"""The `where` of what this environment has."""
 INSTALLED: Final = ("tensorrt", "tensorrt-llm", "vllm", "sglang", "torch", "transformers")
 """Of what is installed here, the distributions that are asked for."""
 
@@ -64,6 +66,6 @@ def installed_versions(names: Iterable[str] = INSTALLED) -> Iterator[Version]:
     """Of this environment."""
     for name in names:
         try:
-            yield Version(name, metadata.version(name), "installed here")
+            yield Version(name, metadata.version(name), HERE)
         except metadata.PackageNotFoundError:
             continue
