@@ -45,6 +45,10 @@ lint: $(READY) ## Style, types, and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+.PHONY: chaos
+chaos: $(READY) ## Induce each hazard and see the page come and go; TARGET=staging.yml NAME=... for yours
+	$(BIN)/python -m pytest chaos/ $(if $(TARGET),--target $(TARGET) --i-mean '$(NAME)')
+
 .PHONY: soak
 soak: $(READY) ## The crash tests, long: killed 150 times, refused a third of all calls
 	$(BIN)/python -m tests.soak

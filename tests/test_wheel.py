@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+SUITE = ROOT / "chaos" / "enginechaos" / "suite"
 FLOOD = ROOT / "tests" / "data" / "vllm-prefill-flood.prom.xz"
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -29,7 +30,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (wheel,) = folder.glob("enginewatch-*.whl")
     venv.create(folder / "env", with_pip=True)
     binaries = folder / "env" / "bin"
-    run(str(binaries / "python"), "-m", "pip", "install", "--quiet", str(wheel), cwd=folder)
+    run(str(binaries / "python"), "-m", "pip", "install", "--quiet", f"{wheel}[chaos]", cwd=folder)
     return binaries
 
 
@@ -41,6 +42,20 @@ def test_the_command_and_the_rules_come_with_it(installed: Path, tmp_path: Path)
     names = {path.relative_to(ROOT / "rules") for path in (ROOT / "rules").rglob("*.*")}
     assert {path.relative_to(rules) for path in rules.rglob("*.*")} == names
     assert "no errors" in run(command, "rules", "check", cwd=tmp_path)
+
+
+def test_the_chaos_suite_comes_with_it(installed: Path, tmp_path: Path) -> None:
+    """All of it is planned, and one hazard is induced for real."""
+    python = str(installed / "python")
+    planned = run(python, "-m", "enginechaos", "plan", cwd=tmp_path)
+    files = {path.name for path in SUITE.glob("test_*.py")}
+    assert all(name in planned for name in files)
+    hang = ["--pyargs", "enginechaos.suite.test_collective_hang"]
+    told = run(python, "-m", "pytest", *hang, "-p", "no:cacheprovider", cwd=tmp_path)
+    assert "1 passed" in told
+    (page,) = tmp_path.glob(".enginechaos/*/report.html")
+    assert "<svg" in page.read_text()
+    assert "nothing to undo" in run(str(installed / "enginechaos"), "undo", cwd=tmp_path)
 
 
 def test_it_replays_a_recording(installed: Path, tmp_path: Path) -> None:

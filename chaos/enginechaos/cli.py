@@ -79,6 +79,7 @@ def plan(
     import pytest
 
     arguments = ["--pyargs", "enginechaos", "--chaos-dry-run", "-q", "--no-header"]
+    arguments += ["-p", "no:cacheprovider"]
     if target is not None:
         arguments += ["--chaos-target", str(target)]
     raise typer.Exit(int(pytest.main(arguments)))

@@ -33,6 +33,8 @@ from enginechaos.undo import Owed
 
 SIGNAL_STEP = 1.0
 """Seconds between the points of a report's picture."""
+DEAF = 5.0
+"""Seconds for which a watchdog may not answer, before its silence counts for nothing."""
 BEFORE = 20.0
 """Seconds of quiet that the picture shows before the fault."""
 
@@ -130,11 +132,25 @@ class Induction:
         return story
 
     def expect_silence(self, seconds: float) -> None:
-        """No page fires and no receiver hears of anything for so long. Raises Unexpected."""
-        self.scene.wait(self._noise, seconds)
+        """No page fires and no receiver hears of anything for so long. Raises Unexpected.
+
+        The silence of a watchdog that does not answer proves nothing. Raises WatchdogError.
+        """
+        deaf_since: float | None = None
+
+        def over() -> bool:
+            nonlocal deaf_since
+            deaf = self.scene.observer.failure is not None
+            deaf_since = (deaf_since or time.time()) if deaf else None
+            too_long = deaf_since is not None and time.time() - deaf_since > DEAF
+            return too_long or bool(self._noise())
+
+        self.scene.wait(over, seconds)
         noise = self._noise()
         if noise:
             raise Unexpected(f"expected silence, and heard: {'; '.join(noise)}")
+        if deaf_since is not None:
+            raise WatchdogError(self.scene.observer.failure or "the watchdog did not answer")
         self.incident.tell("note", f"silent for {seconds:g} s")
 
     def _verify(self) -> None:
@@ -285,6 +301,8 @@ class Induction:
         return firing + self._unexpected()
 
     def _seen(self) -> str:
+        if self.scene.observer.failure is not None:
+            return self.scene.observer.failure
         seen = sorted({f"{s.alert.name} {s.alert.state}" for s in self._stories()})
         return f"the watchdog showed {', '.join(seen) or 'no alert'}"
 

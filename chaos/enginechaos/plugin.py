@@ -196,7 +196,8 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    if RUN not in config.stash:
+    # Workers come here too, while the others are still at work.
+    if RUN not in config.stash or hasattr(config, "workerinput"):
         return
     run, out = config.stash[RUN], terminalreporter
     if run.dry_run:

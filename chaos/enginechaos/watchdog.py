@@ -120,9 +120,13 @@ class StartedWatchdog(Watchdog):
         started(self.process)
         line = self._first_line(self._process)
         if "API at " not in line:
-            said = self.log.read_text(errors="replace")[-2_000:]
             self.kill()
-            raise WatchdogError(f"the watchdog did not start: {line}{said}", where=str(self.config))
+            said = [line.strip(), *self.log.read_text(errors="replace").strip().splitlines()]
+            raise WatchdogError(
+                f"the watchdog did not start: {said[-1] or 'it said nothing'}",
+                where=str(self.config),
+                hint=f"the rest is in {self.log}",
+            )
         self.url = line.rsplit("API at ", 1)[1].strip()
 
     @property

@@ -172,6 +172,18 @@ def test_silence_is_an_expectation_too(suite: Suite) -> None:
     assert "expected silence, and heard: EngineRankStopped fires" in ran.output
 
 
+def test_the_silence_of_a_dead_watchdog_proves_nothing(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("enginechaos.induction.DEAF", 0.3)
+    suite.write("time.sleep(0.5); expect_silence(1)", "NoFault()")
+    suite.world.watchdog.mute_after = 0.3
+    ran = suite.run()
+    assert ran.code == 1
+    assert "the watchdog does not answer" in ran.output
+    assert ran.test["outcome"] == "error"
+
+
 def test_a_fault_that_lasts_too_long_is_undone_meanwhile(suite: Suite) -> None:
     suite.write('expect_page("cuda_oom", within=30)')
     ran = suite.run(limits={"fault": 1, "steady": 3})

@@ -73,11 +73,18 @@ class Watchdog:
     labels: dict[str, str] = field(default_factory=dict)
     also: str = ""
     """A verdict that it tells of, too."""
+    mute_after: float | None = None
+    """Seconds after its first answer from which its API is broken."""
+    first_asked: float | None = None
     firing: bool = False
     ended: threading.Event = field(default_factory=threading.Event)
 
     def app(self) -> Starlette:
         async def alerts(_: Request) -> Response:
+            now = time.monotonic()
+            self.first_asked = self.first_asked or now
+            if self.mute_after is not None and now - self.first_asked > self.mute_after:
+                return PlainTextResponse("broken", 500)
             return _success({"alerts": [self.alert("firing")] if self.firing else []})
 
         async def targets(_: Request) -> Response:
