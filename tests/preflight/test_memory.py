@@ -114,6 +114,21 @@ def test_each_runtime_has_its_own_idea_of_a_share() -> None:
     assert pool(found, "vllm", 8 * GIBI, 0.9).room < 0
 
 
+def test_a_cache_of_a_given_size_needs_its_room_all_the_same() -> None:
+    found = estimate(plan("Llama-3.1-8B"))
+    fits = pool(found, "vllm", 80 * GIBI, 0.1, 20 * GIBI)
+    assert fits.room == 20 * GIBI
+    assert fits.slack > 0
+    too_large = pool(found, "vllm", 24 * GIBI, 0.1, 20 * GIBI)
+    assert too_large.room < 20 * GIBI
+    assert too_large.slack < 0
+
+
+def test_what_is_offloaded_is_not_on_the_gpu() -> None:
+    here, there = (estimate(plan("Llama-3.1-8B", offloaded=size)).total for size in (0, 4 * GIBI))
+    assert here - there == 4 * GIBI
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -64,6 +64,8 @@ class Plan:
     length: int
     speculative: int = 0
     graphs: bool = True
+    offloaded: int = 0
+    """Bytes of weights of each GPU that stay in the host's memory."""
 
     @property
     def attention_ranks(self) -> int:
@@ -96,6 +98,9 @@ class Estimate:
 def estimate(plan: Plan) -> Estimate:
     """The lines of the fullest rank: the last of a pipeline, which has the output layer."""
     lines = [_weights_line("weights", plan.model, plan)]
+    if plan.offloaded:
+        offloaded = min(plan.offloaded, lines[0].amount)
+        lines.append(Line("offloaded weights", -offloaded, "in the host's memory"))
     draft_weights = 0
     if plan.draft is not None:
         alone = replace(plan, tensor=plan.draft_tensor, pipeline=1, attention=None)
@@ -298,8 +303,10 @@ class Pool(NamedTuple):
     slack: int
 
 
-def pool(estimate_: Estimate, runtime: str, memory: int, part: float | None) -> Pool:
-    """The cache's room as each runtime computes it.
+def pool(
+    estimate_: Estimate, runtime: str, memory: int, part: float | None, cache: int | None = None
+) -> Pool:
+    """The cache's room as each runtime computes it; `cache` is its size where that is given.
 
     vLLM: a share of the whole GPU, less all that is fixed (`gpu_memory_utilization`).
     TensorRT-LLM: a share of what is left after all that (`free_gpu_memory_fraction`).
@@ -312,6 +319,10 @@ def pool(estimate_: Estimate, runtime: str, memory: int, part: float | None) -> 
         left = memory - estimate_.outside.amount - fixed
         room = math.floor(left * given) if left > 0 else left
         return Pool(room, fixed + room, memory - fixed - room)
+    if cache is not None:
+        # vLLM, --kv-cache-memory-bytes: the share does not count, the GPU's memory still does.
+        left = memory - estimate_.outside.amount - fixed
+        return Pool(min(cache, left), min(fixed + cache, memory), left - cache)
     limit = math.floor(memory * given)
     if runtime == "sglang":
         weights = sum(line.amount for line in estimate_.fixed if "weights" in line.what)

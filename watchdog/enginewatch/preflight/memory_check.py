@@ -48,12 +48,19 @@ def sums(facts: Facts) -> Iterator[Sum]:
         if plan is None:
             continue
         found = estimate(plan)
-        room = pool(found, each.launch.runtime, each.memory, _part(each)) if each.memory else None
-        yield Sum(each, plan, found, room)
+        yield Sum(each, plan, found, _pool(each, found))
+
+
+def _pool(each: Served, found: Estimate) -> Pool | None:
+    if each.memory is None:
+        return None
+    cache = each.launch.number("kv_cache_bytes")
+    size = int(cache) if cache else None
+    return pool(found, each.launch.runtime, each.memory, _part(each), size)
 
 
 def _plan(each: Served) -> Plan | None:
-    if each.model is None or each.step is None:
+    if each.model is None or each.step is None or not each.is_told:
         return None
     launch, demand = each.launch, each.demand
     length = (demand.length if demand else None) or each.length or each.model.shape.length
@@ -73,6 +80,7 @@ def _plan(each: Served) -> Plan | None:
         length=max(_SHORTEST, length),
         speculative=each.speculative,
         graphs=launch.value("enforce_eager") is not True,
+        offloaded=int((launch.number("cpu_offload_gb") or 0) * 2**30),
     )
 
 
@@ -90,6 +98,8 @@ def samples(facts: Facts) -> Iterator[Observed]:
         evidence = Evidence(launch.where, 0, launch.command)
         for missing in each.missing:
             yield observed(f"{_PREFIX}_missing", 1, evidence, missing=missing, **labels)
+        if not each.is_told:
+            continue
         needs = each.layout.gpus
         yield observed("enginewatch_preflight_launch_needs_gpus", needs, evidence, **labels)
         if each.model is not None:

@@ -138,7 +138,7 @@ def _peak(gpu: str) -> _Peak | None:
 def samples(facts: Facts) -> Iterator[Observed]:
     """Tokens of the budget, what decodes ask of it, what is left, and prompts against that."""
     for each in served(facts):
-        if each.step is not None and each.step.tokens > 0:
+        if each.step is not None and each.step.tokens > 0 and each.is_told:
             yield from _of_step(each, each.step)
 
 

@@ -28,6 +28,13 @@ from enginewatch.rulepack import rules_path
 _GIBI = 2**30
 _NO_WEIGHTS = frozenset({"ngram", "suffix", "prompt_lookup", "lookahead", "medusa", "[ngram]"})
 """Methods of speculation that load no second model."""
+_NEEDED = frozenset(
+    {"model", "draft_model", "tensor_parallel", "pipeline_parallel", "data_parallel",
+     "max_num_seqs", "max_num_batched_tokens", "max_model_len", "speculative", "speculative_tokens",
+     "gpu_memory_utilization", "free_gpu_memory_fraction", "mem_fraction_static", "kv_cache_dtype",
+     "quantization"}
+)  # fmt: skip
+"""Settings without which no sum is worth anything, where a command has them from outside."""
 _ONE_LAYER = re.compile(r"mtp|eagle|nextn", re.IGNORECASE)
 """Methods whose draft is one layer of the model's own width (and shares its embedding)."""
 
@@ -84,6 +91,12 @@ class Served:
     missing: tuple[str, ...] = ()
 
     @property
+    def is_told(self) -> bool:
+        """Whether every setting that the sums need is one that is known here."""
+        settings = self.launch.settings
+        return all(settings[name].value is not None for name in _NEEDED & settings.keys())
+
+    @property
     def name(self) -> str:
         """The model as the command names it."""
         return self.launch.text("model") or "the model"
@@ -122,7 +135,11 @@ def _served(launch: Launch, gpus: Gpus | None, demand: Demand | None, facts: Fac
         if draft is None and model is not None and _is_one_layer(launch):
             draft = _one_layer(model)
     speculative = int(launch.number("speculative_tokens") or 0)
-    missing: list[str] = []
+    missing = [
+        f"the value of {given.by}"
+        for name, given in launch.settings.items()
+        if given.value is None and name in _NEEDED
+    ]
     if model is None:
         missing.append(f"the shape of {launch.text('model') or 'a model that the command names'}")
     if draft_name and draft is None:

@@ -55,6 +55,9 @@ def started_by_manifest(text: str, name: str, files: Files) -> Started:
             unread.append(_unread(failure, workload.where))
     if not workloads and not fronts:
         unread.append(Unread(name, "no service and no pod in it", "launch"))
+    elif not launches and not unread and not fronts:
+        what = "no container in it starts an engine that is known here"
+        unread.append(Unread(name, what, "launch"))
     return Started(tuple(launches), workloads, tuple(unread), fronts)
 
 

@@ -239,6 +239,7 @@ class _Parser:
         if any(mark in word.text for mark in _QUOTES):
             self.problem("typographic_quote", word, flag.name, detail=word.text[:80])
         if not word.known:
+            self.problem("value_unknown", word, flag.name, detail=word.text)
             return None
         if flag.type == "json" and not path:
             return self._json(flag, word)

@@ -54,10 +54,22 @@ def read_flags(words: Words, style: Style) -> tuple[Read, Parsed]:
 
 
 def stray(read: Read, words: list[Word], script: str) -> None:
-    """Words that belong to no flag: left over from a value with a blank in it, or a lost dash."""
+    """Words that belong to no flag: left over from a value with a blank in it, or a lost dash; or
+    flags that come from outside (`"$@"`), which nobody here can judge."""
     for word in words:
-        if word.known:
-            read.problems.append(Problem("stray_word", word.text, f"{script}:{word.line}"))
+        kind = "stray_word" if word.known else "words_unknown"
+        read.problems.append(Problem(kind, word.text, f"{script}:{word.line}"))
+
+
+def positional_model(read: Read, words: list[Word], script: str) -> list[Word]:
+    """The model, where it is the first word without a flag; the words that are left."""
+    if not words:
+        return words
+    first, where = words[0], f"{script}:{words[0].line}"
+    if not first.known:
+        read.problems.append(Problem("value_unknown", "MODEL", where, detail=first.text))
+    read.settings["model"] = Given(first.text if first.known else None, where, "MODEL")
+    return words[1:]
 
 
 def config_file(read: Read, words: Words) -> Tree | None:
@@ -117,7 +129,7 @@ def _word(hint: str) -> str:
 def integer_setting(read: Read, name: str) -> None:
     """A setting that may be written as `8k` or `auto`: as a number, or not at all."""
     given = read.settings.get(name)
-    if given is None or isinstance(given.value, int):
+    if given is None or given.value is None or isinstance(given.value, int):
         return
     value = as_integer(str(given.value))
     if value is None or value <= 0:

@@ -29,7 +29,7 @@ def read(words: Words) -> Read:
             if flag is None:
                 near = words.table.nearest(name).removeprefix("--")
                 found.problems.append(Problem("unknown_key", key, where, near=near))
-            elif flag.sets:
+            elif flag.sets and below.value is not None:
                 value = typed(flag.type, below.plain())
                 found.settings.setdefault(flag.sets, Given(value, where, key))
     _speculative(found)

@@ -9,6 +9,7 @@ from enginewatch.preflight.readers.launchers.base import (
     Read,
     Words,
     config_file,
+    positional_model,
     read_flags,
     stray,
 )
@@ -33,12 +34,7 @@ def read(words: Words) -> Read:
     if given and given[0].text in _COMMANDS:
         words = words._replace(words=given[1:])
     found, parsed = read_flags(words, _STYLE)
-    positional = list(parsed.positional)
-    if positional:
-        first = positional.pop(0)
-        if first.known:
-            found.settings["model"] = Given(first.text, f"{words.script}:{first.line}", "MODEL")
-    stray(found, positional, words.script)
+    stray(found, positional_model(found, parsed.positional, words.script), words.script)
     tree = config_file(found, words)
     if tree is not None:
         _keys(found, tree, str(found.settings["config_file"].value), flag_table("trtllm-yaml"), "")
@@ -58,7 +54,7 @@ def _keys(found: Read, tree: Tree, file: str, table: FlagTable, under: str) -> N
             continue
         if flag.removed:
             found.problems.append(Problem("removed_key", key, where, flag.gone, flag.removed))
-        if flag.sets:
+        if flag.sets and below.value is not None:
             value = typed(flag.type, below.plain())
             found.settings[flag.sets] = Given(value, where, name)
         if isinstance(below.value, dict):

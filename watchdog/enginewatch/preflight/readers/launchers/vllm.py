@@ -11,6 +11,7 @@ from enginewatch.preflight.readers.launchers.base import (
     Words,
     config_file,
     integer_setting,
+    positional_model,
     read_flags,
     speculative,
     stray,
@@ -36,10 +37,8 @@ _SPECULATIVE: Final = frozenset(
 def read(words: Words) -> Read:
     found, parsed = read_flags(words, _STYLE)
     positional = list(parsed.positional)
-    if positional and "model" not in found.settings:
-        first = positional.pop(0)
-        if first.known:
-            found.settings["model"] = Given(first.text, f"{words.script}:{first.line}", "model")
+    if "model" not in found.settings:
+        positional = positional_model(found, positional, words.script)
     stray(found, positional, words.script)
     _configured(found, words)
     integer_setting(found, "max_model_len")
@@ -64,7 +63,7 @@ def _configured(found: Read, words: Words) -> None:
         if flag.removed:
             found.problems.append(Problem("removed_flag", name, where, flag.gone, flag.removed))
         value = typed(flag.type, below.plain())
-        if flag.name not in found.flags:
+        if flag.name not in found.flags and below.value is not None:
             found.flags[flag.name] = Given(value, where, key)
             if flag.sets:
                 found.settings.setdefault(flag.sets, Given(value, where, key))
