@@ -83,6 +83,20 @@ def test_an_alert_is_told_as_it_stands_when_it_is_told() -> None:
     assert scene.got[0][0].alerts[0].annotations["summary"] == "worse"
 
 
+def test_the_evidence_that_an_incident_began_with_is_told_with_it() -> None:
+    scene = Scene()
+    began = replace(A, annotations={"summary": "bad", "evidence": "log: line"})
+
+    async def act() -> None:
+        scene.take(began)
+        scene.alerts[A.labels] = replace(A, annotations={"summary": "worse"})
+        await until(lambda: scene.got)
+
+    play(scene, act)
+    told = scene.got[0][0].alerts[0].annotations
+    assert told == {"summary": "worse", "evidence": "log: line"}
+
+
 @pytest.mark.parametrize("maybe", [True, False])
 def test_another_attempt_is_the_same_notification_and_says_whether_it_may_have_come(
     maybe: bool, caplog: pytest.LogCaptureFixture

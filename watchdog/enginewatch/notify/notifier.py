@@ -11,10 +11,11 @@ import json
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 
 from enginewatch.config import Config
-from enginewatch.model import Alert, AlertState, Labels, Millis
+from enginewatch.model import Alert, AlertState, Labels, Millis, freeze
 from enginewatch.notify.deliver import Outgoing
 from enginewatch.notify.fleet import Fleet
 from enginewatch.notify.group import Group
@@ -41,6 +42,9 @@ UNHEARD: Final[Millis] = 300_000
 
 CLOCK_STEP: Final[Millis] = 2_000
 """The wall clock may run off the other one by so much before it counts as set."""
+
+_EVIDENCE: Final = "evidence"
+"""The annotation that the daemon adds when an incident begins."""
 
 
 class Keep(Protocol):
@@ -256,13 +260,19 @@ class Notifier:
         )
 
     def _as_it_stands(self, member: Member) -> Alert:
-        """The alert with today's value and annotations, if it is still the same incident."""
+        """The alert with today's value and annotations, if it is still the same incident; with the
+        evidence that it began with, which rules do not know."""
         if self._shown is None:
             self._shown = {alert.labels: alert for alert in self._current()}
         now = self._shown.get(member.alert.labels)
         if now is None or now.state is not AlertState.FIRING:
             return member.alert
-        return now if now.fired_at == member.alert.fired_at else member.alert
+        if now.fired_at != member.alert.fired_at:
+            return member.alert
+        evidence = member.alert.annotations.get(_EVIDENCE)
+        if evidence is None or _EVIDENCE in now.annotations:
+            return now
+        return replace(now, annotations=freeze({**now.annotations, _EVIDENCE: evidence}))
 
     # How it goes.
 
