@@ -148,10 +148,11 @@ def watchdog_of(run: Run, target: Target, receivers: Receivers, module: str) -> 
             made.stop()
         return
     folder = run.folder / "watchdogs" / module
-    started = StartedWatchdog(write_settings(settings_for(target, receivers, folder), folder))
     processes = Processes(run, "the watchdog")
+    config = write_settings(settings_for(target, receivers, folder), folder)
+    started = StartedWatchdog(config, processes.started)
     try:
-        started.start(processes.started)
+        started.start()
         _note(run, started, target)
         yield started
     finally:

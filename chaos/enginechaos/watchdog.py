@@ -92,19 +92,20 @@ class Watchdog:
 
 
 class StartedWatchdog(Watchdog):
-    """`python -m enginewatch run -c FILE`, in a process of its own."""
+    """`python -m enginewatch run -c FILE`, in a process of its own, of which `started` is told.
 
-    def __init__(self, config: Path):
+    `kill` and `start` bring it back with what it had saved; `url` is another then.
+    """
+
+    def __init__(self, config: Path, started: Callable[[Process], None] = lambda _: None):
         super().__init__("")
+        self._told: Final = started
         self.config: Final = config
         self.log: Final = config.with_suffix(".log")
         self._process: subprocess.Popen[str] | None = None
 
-    def start(self, started: Callable[[Process], None] = lambda _: None) -> None:
-        """Start it, tell `started` of the process, and wait until it listens.
-
-        Raises WatchdogError.
-        """
+    def start(self) -> None:
+        """Start it and wait until it listens. Raises WatchdogError."""
         command = [sys.executable, "-m", "enginewatch", "run", "-c", str(self.config)]
         with self.log.open("a") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
@@ -117,7 +118,7 @@ class StartedWatchdog(Watchdog):
                 # Ctrl-C is the suite's: it undoes first, and then stops its processes.
                 start_new_session=True,
             )
-        started(self.process)
+        self._told(self.process)
         line = self._first_line(self._process)
         if "API at " not in line:
             self.kill()
@@ -137,7 +138,7 @@ class StartedWatchdog(Watchdog):
         return found
 
     def kill(self) -> None:
-        """SIGKILL, as a crash would end it; `start` brings it back with what it had saved."""
+        """SIGKILL, as a crash would end it."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
