@@ -23,6 +23,7 @@ from enginewatch.cli import (
     rules,
     run,
     silence,
+    stamp,
 )
 from enginewatch.cli.output import WRONG_USE
 from enginewatch.errors import EnginewatchError
@@ -43,6 +44,7 @@ app.add_typer(silence.app, name="silence")
 app.add_typer(canary.app, name="canary")
 app.command("diagnose")(diagnose.diagnose)
 app.command("preflight")(preflight.preflight)
+app.command("stamp")(stamp.stamp)
 app.command("record")(record.record)
 app.command("replay")(replay.replay)
 

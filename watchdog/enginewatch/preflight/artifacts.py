@@ -14,6 +14,7 @@ from enginewatch.preflight.facts import Facts
 from enginewatch.preflight.readers.engine_dir import read_engine_dir
 from enginewatch.preflight.readers.gpu_code import read_gpu_code
 from enginewatch.preflight.readers.repository import read_repository
+from enginewatch.preflight.readers.stampfile import read_stamp
 from enginewatch.preflight.readers.unread import Unread
 
 _LIBRARIES: Final = re.compile(r"\.(?:so(?:\.\d+)*|cubin|fatbin|whl)$")
@@ -32,8 +33,16 @@ def folder(value: str, option: str) -> Path:
 
 def engine_dir(value: str) -> Facts:
     """`--engine-dir`."""
-    found = read_engine_dir(folder(value, "--engine-dir"))
-    return Facts(engines=(found,), unread=found.unread)
+    return _engine(folder(value, "--engine-dir"))
+
+
+def _engine(path: Path) -> Facts:
+    """An engine directory, with its stamp if it has one."""
+    found, stamp = read_engine_dir(path), read_stamp(path)
+    facts = Facts(engines=(found,), unread=found.unread)
+    if isinstance(stamp, Unread):
+        return facts + Facts(unread=(stamp,))
+    return facts + Facts(stamps=(stamp,)) if stamp is not None else facts
 
 
 def model_repository(value: str) -> Facts:
@@ -43,8 +52,7 @@ def model_repository(value: str) -> Facts:
     named = dict.fromkeys(path for model in found.models for path in model.engine_dirs)
     for path in named:
         if Path(path).is_dir():
-            engine = read_engine_dir(Path(path))
-            facts += Facts(engines=(engine,), unread=engine.unread)
+            facts += _engine(Path(path))
         else:
             what = "a model of the repository names this engine directory, which is not here"
             facts += Facts(unread=(Unread(path, what, "architecture"),))

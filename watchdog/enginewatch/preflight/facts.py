@@ -28,6 +28,7 @@ from enginewatch.preflight.readers.gpus import Gpus
 from enginewatch.preflight.readers.launch import Launch
 from enginewatch.preflight.readers.named import Named
 from enginewatch.preflight.readers.repository import Repository
+from enginewatch.preflight.readers.stampfile import Stamp
 from enginewatch.preflight.readers.unread import Unread
 from enginewatch.preflight.readers.versions import Version
 from enginewatch.preflight.readers.workload import Front, Workload
@@ -42,6 +43,8 @@ class Facts:
     versions: tuple[Version, ...] = ()
     """Of the runtime that will serve, from declarations first: the first of a name counts."""
     engines: tuple[EngineDir, ...] = ()
+    stamps: tuple[Stamp, ...] = ()
+    """Of the engines that have one, each with the engine's `where`."""
     repositories: tuple[Repository, ...] = ()
     libraries: tuple[GpuCode, ...] = ()
     """Of shared libraries, cubins and wheels."""

@@ -27,7 +27,7 @@ from enginewatch.preflight.facts import Facts
 from enginewatch.preflight.observe import Observed, observed
 from enginewatch.preflight.pins import Image, families, image_of, needs, numbers, same
 from enginewatch.preflight.readers.engine_dir import EngineDir
-from enginewatch.preflight.readers.versions import Version
+from enginewatch.preflight.readers.versions import HERE, Version
 from enginewatch.preflight.targets import targets
 
 _PREFIX: Final = "enginewatch_preflight_"
@@ -38,12 +38,17 @@ _WITH_CUDA: Final = ("torch", "vllm", "sglang", "sgl-kernel", "flashinfer-python
 
 def samples(facts: Facts) -> Iterator[Observed]:
     images = tuple(_images(facts))
-    known = tuple(_known(facts, images))
+    known = known_versions(facts)
     yield from _engines(facts, known)
     yield from _pinned(facts, images)
     yield from _tags(images)
     yield from _needs(facts, known)
     yield from _toolkits(facts, known)
+
+
+def known_versions(facts: Facts) -> tuple[Version, ...]:
+    """Of what will serve; the first of a name counts."""
+    return tuple(_known(facts, tuple(_images(facts))))
 
 
 def _images(facts: Facts) -> Iterator[tuple[Image, str]]:
@@ -65,7 +70,7 @@ def _known(facts: Facts, images: tuple[tuple[Image, str], ...]) -> Iterator[Vers
     What is installed here says nothing of a container that was named.
     """
     for version in facts.versions:
-        if not (images and version.where == "installed here"):
+        if not (images and version.where == HERE):
             yield version
     for gpus in facts.gpus:
         if gpus.driver:
@@ -133,7 +138,7 @@ def _pinned(facts: Facts, images: tuple[tuple[Image, str], ...]) -> Iterator[Obs
         evidence = Evidence(where, 0, image.reference)
         for version in facts.versions:
             pinned = image.versions.get(version.name)
-            if pinned is None or version.name == "driver" or version.where == "installed here":
+            if pinned is None or version.name == "driver" or version.where == HERE:
                 continue
             others = families(image.tag).items()
             yield observed(

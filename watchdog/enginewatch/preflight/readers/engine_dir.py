@@ -17,7 +17,6 @@ from enginewatch.preflight.readers.plan import Plan, read_plan
 from enginewatch.preflight.readers.unread import Unread
 
 CONFIG: Final = "config.json"
-STAMP: Final = "enginewatch-stamp.json"
 
 _RANK: Final = re.compile(r"rank(\d{1,5})\.engine")
 _OTHER_PLANS: Final = (".engine", ".plan", ".trt")
