@@ -107,6 +107,19 @@ def test_a_disk_that_is_lost_stops_no_page(
         eventually(lambda: hook.told() == [FIRED, RESOLVED], "the resolve")
 
 
+def test_a_state_that_cannot_be_read_stops_no_page_and_is_told_of(
+    config: Path, engine: Engine, hook: Hook, tmp_path: Path
+) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "state.db").write_bytes(b"no database at all" * 500)
+    engine.page = "temperature 42\n"
+    with running(config) as daemon:
+        eventually(lambda: hook.told() == [FIRED], "the page")
+        assert (daemon.value("enginewatch_state_lost_timestamp_seconds") or 0) > 0
+        assert daemon.value("enginewatch_state_writable") == 1
+        assert "state.db.broken-1" in daemon.log
+
+
 def test_the_heartbeat_is_heard_and_watchdog_goes_only_where_it_is_routed(
     settings: dict[str, Any], write: Write, hook: Hook, switch: Switch, switch_url: str
 ) -> None:

@@ -155,10 +155,14 @@ def test_a_file_that_is_no_database_costs_what_it_held_and_nothing_else(owner: O
     async def work() -> None:
         keeper = owner.keeper()
         assert await keeper.load() == Loaded()
+        assert keeper.lost_at
         keeper.put(owner.fire(), [entry()], snapshot())
         assert await keeper.commit()
         await keeper.close()
-        assert (await loaded(owner)).alerts == snapshot()
+        successor = owner.keeper()
+        assert (await successor.load()).alerts == snapshot()
+        assert not successor.lost_at
+        await successor.close()
 
     run(work)
 

@@ -84,6 +84,8 @@ class Keeper:
         self.fault: Fault | None = None
         self.failures: Final[Counter[Fault]] = Counter()
         self.saved_at: Millis = 0
+        self.lost_at: Millis = 0
+        """When this process began without what an earlier one had saved; 0: it did not."""
 
     def _begin_anew(self) -> None:
         self._void = True
@@ -97,7 +99,7 @@ class Keeper:
         """
         for attempt in range(1, LOCK_ATTEMPTS + 1):
             try:
-                return await self._in_thread(self._load)
+                loaded = await self._in_thread(self._load)
             except StateError as failure:
                 if failure.fault is not Fault.LOCKED:
                     self._failed(failure)
@@ -105,6 +107,11 @@ class Keeper:
                 if attempt == LOCK_ATTEMPTS:
                     raise
                 _LOG.warning("waiting for the state: %s", failure)
+            else:
+                if not self._void:
+                    return loaded
+                break  # a broken file was set aside
+        self.lost_at = self._clock()
         return Loaded()
 
     def _load(self) -> Loaded:

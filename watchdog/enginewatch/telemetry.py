@@ -209,6 +209,11 @@ class Telemetry(Collector):
             "Whether what is told now would be known after a restart.",
             float(keeper.fault is None),
         )
+        yield GaugeMetricFamily(
+            "enginewatch_state_lost_timestamp_seconds",
+            "When the daemon began without a state that it could not read, in Unix time; 0: never.",
+            keeper.lost_at / 1000,
+        )
         beat = self._watched.heartbeat()
         if beat is not None:
             yield GaugeMetricFamily(
