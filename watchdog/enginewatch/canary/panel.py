@@ -72,6 +72,7 @@ class Panel:
         self.baseline: Final = baseline
         self._decision: Final = decision
         self._known: Final = {each.task.id: each for each in baseline.known}
+        self._usual: Final = {each.task.id: _usual(each, decision) for each in baseline.known}
         self._alike: Final = Alike(decision.degenerate)
         self._faults: Final[deque[frozenset[Fault]]] = deque(maxlen=decision.degenerate.recent)
         self.unscored = 0
@@ -146,15 +147,11 @@ class Panel:
         return found
 
     def _faults_of(self, known: Known, answer: Answer) -> frozenset[Fault]:
+        habits, expected = self._usual[known.task.id]
         found = answer.faults | faults(answer.text, self._decision.degenerate)
-        expected = {each.text.strip() for each in known.answers}
-        if isinstance(known.task.answer, str):
-            expected.add(known.task.answer)
         if Fault.EMPTY not in found and self._alike.take(known.task.prompt, answer.text, expected):
             found |= {Fault.IDENTICAL}
-        for each in known.answers:
-            found -= each.faults | faults(each.text, self._decision.degenerate)
-        return found
+        return found - habits
 
     @property
     def degenerate(self) -> float:
@@ -220,6 +217,17 @@ class Panel:
             group.answers = int(saved["answers"][name])
             group.passed.extend(bool(each) for each in saved["passed"][name])
             group.shifts.extend(float(each) for each in saved["shifts"][name])
+
+
+def _usual(known: Known, decision: Decision) -> tuple[frozenset[Fault], frozenset[str]]:
+    """The faults that the baseline's answers to a task have too, and those answers themselves."""
+    habits: frozenset[Fault] = frozenset()
+    for each in known.answers:
+        habits |= each.faults | faults(each.text, decision.degenerate)
+    expected = {each.text.strip() for each in known.answers}
+    if isinstance(known.task.answer, str):
+        expected.add(known.task.answer)
+    return habits, frozenset(expected)
 
 
 def _share(share: Share, name: str, families: int) -> float:

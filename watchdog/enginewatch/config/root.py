@@ -172,8 +172,11 @@ class Config(Section):
         for index, canary in enumerate(self.canary):
             for place, name in enumerate(canary.jobs):
                 if name not in jobs:
-                    at = ("canary", index, "jobs", place)
-                    raise fault(f"no job is called {name!r}", "a job_name of scrape_configs", at)
+                    raise fault(
+                        f"no job is called {name!r}",
+                        "a job_name of scrape_configs",
+                        ("canary", index, "jobs", place),
+                    )
         interval = self.global_.scrape_interval
         if (self.global_.scrape_timeout or 0) > interval:
             raise fault("longer than scrape_interval", at=("global", "scrape_timeout"))
