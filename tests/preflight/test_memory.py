@@ -81,6 +81,27 @@ def test_activations_agree_with_measured_coefficients() -> None:
     assert lines[4] == pytest.approx(2 * 8192 * 8192 * 5, rel=0.2)
 
 
+H100 = 79.6 * GIBI
+
+
+def test_an_8_bit_70b_on_one_h100_against_its_log() -> None:
+    """vLLM pull request 12569: weights 67.72 GiB, 1381 blocks of 16 tokens at 0.98 of the GPU."""
+    sums = estimate(plan("Llama-3.1-70B", format="w8a8", sequences=256))
+    assert sums.fixed[0].amount / GIBI == pytest.approx(67.72, rel=0.01)
+    real = 0.98 * 79.1 * GIBI - 1381 * 16 * 327_680
+    assert sums.total == pytest.approx(real, rel=0.05)
+
+
+def test_a_large_mixture_on_four_h100_against_its_logs() -> None:
+    """vLLM issue 21348: 8.11 GiB for 178,880 tokens in vLLM, 367,404 tokens at 0.93 in SGLang."""
+    sums = estimate(plan("Qwen3-235B-A22B", format="fp8_block", tensor=4, sequences=1024))
+    assert sums.token == pytest.approx(8.11 * GIBI / 178_880, rel=0.02)
+    assert sums.total == pytest.approx((0.9 * 79.1 - 8.11) * GIBI, rel=0.10)
+    one = estimate(plan("Qwen3-235B-A22B", format="fp8_block", tensor=4, sequences=1))
+    room = pool(one, "sglang", int(H100), 0.93).room
+    assert room / one.token == pytest.approx(367_404, rel=0.10)
+
+
 def test_speculation_multiplies_the_logits() -> None:
     with_, without = (estimate(plan("Llama-3.1-8B", sequences=256, speculative=k)) for k in (5, 0))
     assert with_.step_rows == 6 * without.step_rows
@@ -104,13 +125,14 @@ def test_experts_are_spread_over_more_gpus_than_attention() -> None:
 def test_each_runtime_has_its_own_idea_of_a_share() -> None:
     found = estimate(plan("Llama-3.1-8B"))
     memory = 80 * GIBI
+    usable = memory - 644_245_094
     vllm, trtllm, sglang = (
         pool(found, runtime, memory, 0.9) for runtime in ("vllm", "trtllm", "sglang")
     )
-    left = memory - found.total - found.outside.amount
-    assert vllm.room == 72 * GIBI - found.total
-    assert trtllm.room == int(left * 0.9)
-    assert sglang.room == 72 * GIBI - found.fixed[0].amount
+    free = usable - found.outside.amount
+    assert vllm.room == int(usable * 0.9) - found.total
+    assert trtllm.room == int((free - found.total) * 0.9)
+    assert sglang.room == int(free * 0.9) - found.fixed[0].amount
     assert pool(found, "vllm", 8 * GIBI, 0.9).room < 0
 
 

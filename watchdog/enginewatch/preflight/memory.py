@@ -308,11 +308,14 @@ def pool(
 ) -> Pool:
     """The cache's room as each runtime computes it; `cache` is its size where that is given.
 
+    `memory` is what the driver reports, a part of which it keeps for itself.
+
     vLLM: a share of the whole GPU, less all that is fixed (`gpu_memory_utilization`).
     TensorRT-LLM: a share of what is left after all that (`free_gpu_memory_fraction`).
-    SGLang: a share of the whole for weights and cache (`mem_fraction_static`); the rest must do
-    for activations and graphs.
+    SGLang: a share of what is free before loading, for weights and cache (`mem_fraction_static`);
+    the rest must do for activations and graphs.
     """
+    memory -= _constant("reserved")
     given = part if part is not None else share(runtime) or 1.0
     fixed = estimate_.total
     if runtime == "trtllm":
@@ -323,9 +326,13 @@ def pool(
         # vLLM, --kv-cache-memory-bytes: the share does not count, the GPU's memory still does.
         left = memory - estimate_.outside.amount - fixed
         return Pool(min(cache, left), min(fixed + cache, memory), left - cache)
-    limit = math.floor(memory * given)
     if runtime == "sglang":
-        weights = sum(line.amount for line in estimate_.fixed if "weights" in line.what)
-        beside = memory - limit - estimate_.outside.amount - (fixed - weights)
+        lines = estimate_.fixed
+        weights = sum(line.amount for line in lines if "weights" in line.what)
+        buffers = sum(line.amount for line in lines if line.what == "collectives")
+        free = memory - estimate_.outside.amount - buffers
+        limit = math.floor(free * given)
+        beside = free - limit - (fixed - weights - buffers)
         return Pool(limit - weights + min(0, beside), limit, max(0, beside))
+    limit = math.floor(memory * given)
     return Pool(limit - fixed, limit, memory - limit - estimate_.outside.amount)
