@@ -16,6 +16,7 @@ from enginewatch.preflight import (
     quality,
     stale,
     timeouts,
+    triton,
     unread,
     versions,
 )
@@ -38,6 +39,7 @@ CHECKS: Final = (
     Check("architecture", architecture.samples),
     Check("versions", versions.samples),
     Check("stale", stale.samples),
+    Check("triton", triton.samples),
     Check("launch", launch_check.samples),
     Check("memory", memory_check.samples, memory_check.sheets),
     Check("prefill", prefill.samples),

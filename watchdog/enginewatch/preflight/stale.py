@@ -64,6 +64,7 @@ def samples(facts: Facts) -> Iterator[Observed]:
         evidence = Evidence(engine.where, 0, "has a stamp" if stamp else f"has no {STAMP}")
         yield observed(f"{_PREFIX}stamp_found", stamp is not None, evidence, engine=engine.where)
         yield from _limits(engine, facts.launches)
+        yield from _batches(engine, facts)
         if stamp is not None:
             yield from _stamped(stamp, engine, facts)
 
@@ -163,6 +164,25 @@ def _limits(engine: EngineDir, launches: tuple[Launch, ...]) -> Iterator[Observe
                 asked=round(asked),
                 launch=launch.where,
             )
+
+
+def _batches(engine: EngineDir, facts: Facts) -> Iterator[Observed]:
+    """The batch that a Triton model asks of the engine that it names."""
+    built = engine.built("max_batch_size")
+    for repository in facts.repositories:
+        for model in repository.models:
+            asked = model.max_batch_size
+            if engine.where in model.engine_dirs and built is not None and asked is not None:
+                yield observed(
+                    f"{_PREFIX}engine_limit",
+                    max(0, asked - built),
+                    Evidence(model.where, 0, f"max_batch_size: {asked}"),
+                    engine=engine.where,
+                    limit="max_batch_size",
+                    built=built,
+                    asked=asked,
+                    launch=model.where,
+                )
 
 
 @cache

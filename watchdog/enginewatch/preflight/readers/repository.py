@@ -25,13 +25,14 @@ from enginewatch.preflight.readers.plan import Plan, read_plan
 from enginewatch.preflight.readers.unread import Unread
 
 TRTLLM: Final = ("tensorrtllm", "trtllm")
+ENGINE_KEYS: Final = ("gpt_model_path", "engine_dir", "encoder_model_path")
+"""Parameters of the TensorRT-LLM backend that name an engine directory."""
 
 _CONFIG: Final = "config.pbtxt"
 _LARGEST: Final = 1 << 20
 _MOST_MODELS: Final = 2_000
 _PLANS: Final = (".plan", ".engine", ".trt")
 _UNSET: Final = re.compile(r"\$\{[^}]*\}")
-_ENGINE_KEYS: Final = ("gpt_model_path", "engine_dir", "encoder_model_path")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,7 @@ class TritonModel:
     @property
     def engine_dirs(self) -> tuple[str, ...]:
         """As they are written; relative paths count from where the server was started."""
-        found = (self.parameters.get(key, "") for key in _ENGINE_KEYS)
+        found = (self.parameters.get(key, "") for key in ENGINE_KEYS)
         return tuple(dict.fromkeys(path for path in found if path))
 
 
