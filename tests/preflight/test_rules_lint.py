@@ -96,3 +96,11 @@ def test_every_code_is_expected_by_some_test() -> None:
     texts += [path.read_text(encoding="utf-8") for path in (HERE / "corpus").glob("*.yml")]
     named = {code for text in texts for code in CODE.findall(text)}
     assert not sorted(shipped_preflight().codes - named)
+
+
+def test_no_text_is_cut_off_by_a_comment() -> None:
+    """`source: TensorRT#1, #2` without quotes ends at the comma."""
+    cut = re.compile(r"^\s+\w+: [^'\"|>&{\[\s#].* #\S", re.MULTILINE)
+    for file in shipped_preflight().files:
+        text = Path(file.path).read_text(encoding="utf-8")
+        assert not cut.findall(text), file.path
