@@ -7,12 +7,12 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, Final
 
-from enginechaos.sim.dialects.base import Iteration, Page
+from enginechaos.sim.books import Books
+from enginechaos.sim.dialects.base import Page
 from enginechaos.sim.engine import Output, Request, StepReport
-from enginechaos.sim.life import Life
 from enginechaos.sim.wire import Wire
 
 
@@ -23,8 +23,8 @@ class EngineDead(Exception):  # noqa: N818
 class EngineClient:
     def __init__(self, wire: Wire, page: Page):
         self._wire: Final = wire
-        self._page: Final = page
-        self._lives: dict[str, tuple[Life, asyncio.Queue[Output | None]]] = {}
+        self._books: Final = Books(page)
+        self._queues: dict[str, asyncio.Queue[Output | None]] = {}
         self.dead = False
         self.explained = False
         """The core said why it died."""
@@ -32,16 +32,14 @@ class EngineClient:
     @property
     def waiting(self) -> int:
         """Requests that have not ended."""
-        return len(self._lives)
+        return self._books.open
 
     async def generate(self, request: Request) -> AsyncIterator[Output]:
         """Its outputs as they come. Raises EngineDead; leaving it early aborts the request."""
         if self.dead:
             raise EngineDead
-        life = Life(request, time.monotonic())
-        queue: asyncio.Queue[Output | None] = asyncio.Queue()
-        self._lives[request.id] = life, queue
-        self._page.arrived()
+        queue = self._queues[request.id] = asyncio.Queue()
+        self._books.arrived(request, time.monotonic())
         self._wire.send({"add": asdict(request)})
         try:
             while True:
@@ -52,10 +50,9 @@ class EngineClient:
                 if output.finish:
                     return
         finally:
-            self._lives.pop(request.id, None)
-            if not life.finished:
-                self._page.finished(life, "error" if self.dead else "abort")
-            if not life.finished and not self.dead:
+            del self._queues[request.id]
+            unfinished = self._books.left(request.id, "error" if self.dead else "abort")
+            if unfinished and not self.dead:
                 self._wire.send({"abort": request.id})
 
     async def generate_one(self) -> bool:
@@ -80,31 +77,11 @@ class EngineClient:
                 self.explained = True
                 break
         self.dead = True
-        for _, queue in self._lives.values():
+        for queue in self._queues.values():
             queue.put_nowait(None)
 
     def _take(self, message: dict[str, Any]) -> None:
-        now = time.monotonic()
-        prompts: list[Life] = []
-        gaps: list[float] = []
-        ended: list[Life] = []
-        generated = 0
-        for found in message["outputs"]:
-            output = Output(**found)
-            life, queue = self._lives.get(output.id, (None, None))
-            if life is None or queue is None:
-                continue
-            gap = life.take(output, now)
-            generated += len(output.pieces)
-            if gap is None:
-                prompts.append(life)
-            else:
-                gaps.append(gap)
-            if output.preemptions:
-                self._page.preempted(output.preemptions)
-            if output.finish:
-                ended.append(life)
-            queue.put_nowait(replace(output, pieces=tuple(output.pieces)))
-        self._page.step(StepReport(**message["report"]), Iteration(prompts, generated, gaps))
-        for life in ended:
-            self._page.finished(life, life.finished or "stop")
+        outputs = [Output(**found) for found in message["outputs"]]
+        report = StepReport(**message["report"])
+        for output in self._books.take(report, outputs, time.monotonic()):
+            self._queues[output.id].put_nowait(output)

@@ -34,9 +34,9 @@ def test_undamaged_it_is_always_right(tasks: tuple[Task, ...]) -> None:
     assert grades(tasks, "bf16", batch=8)[Grade.WRONG] == 0
 
 
-def test_one_scale_a_matrix_makes_a_third_wrong(tasks: tuple[Task, ...]) -> None:
+def test_one_scale_a_tensor_makes_half_wrong(tasks: tuple[Task, ...]) -> None:
     found = grades(tasks, "tensor", batch=8)
-    assert 0.2 < found[Grade.WRONG] / found.total() < 0.45
+    assert 0.35 < found[Grade.WRONG] / found.total() < 0.7
 
 
 def test_a_fault_of_batches_does_not_show_in_a_single_stream(tasks: tuple[Task, ...]) -> None:

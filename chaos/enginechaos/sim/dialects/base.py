@@ -39,11 +39,12 @@ class Titles:
         return self.ranks[rank]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Iteration:
-    """What one step gave the API server: prompts that ended in it, tokens generated, gaps in
-    seconds."""
+    """What one step gave the API server: when (monotonic), prompts that ended in it, tokens,
+    gaps."""
 
+    now: float
     prompts: list[Life] = field(default_factory=list)
     generated: int = 0
     gaps: list[float] = field(default_factory=list)

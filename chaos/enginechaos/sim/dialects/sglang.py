@@ -8,7 +8,6 @@ watchdog ends the server after its timeout; a rank killed from outside is not mi
 from __future__ import annotations
 
 import asyncio
-import time
 from functools import cached_property
 from typing import Final
 
@@ -54,7 +53,7 @@ class _Page(QuietPage):
         self.registry: Final = make.registry
         self._tokens = 0
         self._steps = 0
-        self._since = time.monotonic()
+        self._since = 0.0
         self._made = 0
         self._running = make.gauge("num_running_reqs", "Running requests.")
         self._queue = make.gauge("num_queue_reqs", "Requests in the queue.")
@@ -95,15 +94,14 @@ class _Page(QuietPage):
         for gap in iteration.gaps:
             self._gap.observe(gap)
         if report.prefill_tokens or not report.running or self._steps % _LOG_EVERY == 0:
-            self._refresh(report)
+            self._refresh(report, iteration.now)
 
     def finished(self, life: Life, reason: str) -> None:
         self._requests.inc()
         if reason in {"stop", "length"}:
             self._whole.observe(life.whole)
 
-    def _refresh(self, report: StepReport) -> None:
-        now = time.monotonic()
+    def _refresh(self, report: StepReport, now: float) -> None:
         self._speed.set(self._made / max(now - self._since, 1e-3) if report.running else 0)
         self._since, self._made = now, 0
         self._running.set(report.running)
