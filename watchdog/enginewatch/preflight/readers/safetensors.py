@@ -170,8 +170,11 @@ def shards(index: Mapping[str, Any]) -> Iterator[tuple[str, frozenset[str]]]:
         raise HeaderError("has no weight_map")
     found: dict[str, set[str]] = {}
     for tensor, file in places.items():
-        if not isinstance(file, str) or not file or Path(file).name != file:
-            raise HeaderError(f"names {file!r} for {tensor!r}, which is no file of this folder")
+        if not isinstance(file, str):
+            raise HeaderError(f"names {file!r} for {tensor!r}, which is no file")
         found.setdefault(file, set()).add(tensor)
+    for file in found:
+        if not file or Path(file).name != file:
+            raise HeaderError(f"names {file!r}, which is no file of this folder")
     for file, tensors in sorted(found.items()):
         yield file, frozenset(tensors)
