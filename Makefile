@@ -57,6 +57,14 @@ soak: $(READY) ## The crash tests, long: killed 150 times, refused a third of al
 bench: $(READY) ## Speed and memory beside the peers, as tables
 	$(BIN)/python -m bench
 
+# vLLM has a virtual environment of its own (chaos/fp4/README.md); this names its Python.
+FP4_VLLM_PYTHON ?=
+
+.PHONY: fp4-proof
+fp4-proof: $(READY) ## FP4 damage on real vLLM: what the canary says, and after how many answers
+	PYTHONPATH=chaos $(BIN)/python -m chaos.fp4.prove --vllm "$(FP4_VLLM_PYTHON)" \
+	  --out $(or $(OUT),fp4-proof-out)
+
 # Runs under the Python that has PyTorch, which need not be this project's; what it lacks of the
 # daemon's dependencies is taken from GPU_SITE. GPU_CHECK=--pretend runs it on a simulated driver.
 GPU_PYTHON ?= python3
