@@ -46,10 +46,13 @@ FAT = {
 KEPT = ("sm_80.cubin", "sm_90.cubin", "sm_90a.cubin", "sm_100.cubin", "sm_100f.cubin")
 KEPT += ("sm_120.cubin", "fat-100f-compute-90.fatbin", "library.so")
 HEADERS = Path(__file__).parents[1] / "data" / "gpu" / "cubin-headers.json"
+NO_COMPILER = 221
+"""CUDA_ERROR_JIT_COMPILER_NOT_FOUND: the machine lacks a part of the driver, so PTX tells nothing."""
 REFUSED = {
     200: "CUDA_ERROR_INVALID_IMAGE",
     209: "CUDA_ERROR_NO_BINARY_FOR_GPU",
     218: "CUDA_ERROR_INVALID_PTX",
+    NO_COMPILER: "CUDA_ERROR_JIT_COMPILER_NOT_FOUND",
     222: "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
 }
 
@@ -143,17 +146,18 @@ def check(folder: Path, out: Path | None) -> int:
         (code,) = read_gpu_code(path)
         answer = driver.load(path.read_bytes())
         ours = verdict(code, driver.capability)
+        agree = None if answer == NO_COMPILER else ours is (answer == 0)
         rows.append(
             {
                 "file": path.name,
                 "targets": sorted(map(str, code.targets)),
                 "ours": ours,
                 "driver": answer,
-                "agree": ours is (answer == 0),
+                "agree": agree,
             }
         )
         said = "loads" if answer == 0 else f"{answer} {REFUSED.get(answer, '')}"
-        mark = "ok  " if rows[-1]["agree"] else "FAIL"
+        mark = {True: "ok  ", False: "FAIL", None: "skip"}[agree]
         print(f"{mark} {path.name:28} ours: {ours!s:5}  driver: {said}", flush=True)
     report = {
         "gpu": driver.name,
@@ -164,7 +168,7 @@ def check(folder: Path, out: Path | None) -> int:
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         (out / "cubins.json").write_text(json.dumps(report, indent=1) + "\n")
-    wrong = sum(not row["agree"] for row in rows)
+    wrong = sum(row["agree"] is False for row in rows)
     print(f"{driver.name} ({driver.capability}): {len(rows)} files, {wrong} disagreements")
     return wrong if rows else 1
 
