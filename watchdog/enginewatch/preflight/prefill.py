@@ -131,6 +131,16 @@ def _peaks() -> tuple[_Peak, ...]:
     return tuple(_Peak(compile_re2(row["gpu"]), row["tflops"], row["bandwidth"]) for row in rows)
 
 
+def ridge_tokens(gpu: str) -> float | None:
+    """Tokens of a step above which it is bound by arithmetic and no longer by reading the weights,
+    so that each drafted token costs what it did not before; None for a GPU that is not known.
+
+    Peak operations over bandwidth: 206 on an H200, 295 on an H100 (dense bf16, short contexts).
+    """
+    peak = _peak(gpu)
+    return None if peak is None else peak.tflops * 1e3 / peak.bandwidth
+
+
 def _peak(gpu: str) -> _Peak | None:
     return next((each for each in _peaks() if each.gpu.search(gpu.lower())), None)
 
@@ -186,6 +196,13 @@ def _of_time(
     each: Served, step: Step, labels: dict[str, str], evidence: Evidence
 ) -> Iterator[Observed]:
     demand = each.demand
+    ridge = ridge_tokens(each.gpus.model) if each.gpus else None
+    if ridge is not None and each.speculative:
+        pays = ridge / (1 + each.speculative)
+        yield observed(f"{_PREFIX}_speculation_pays_until", pays, evidence, **labels)
+        if demand is not None and demand.batch:
+            ranks = each.layout.caches
+            yield observed(f"{_PREFIX}_batch_each", demand.batch / ranks, evidence, **labels)
     took = step_time(each)
     if took is not None:
         how = "measured" if took.measured else "estimated"
