@@ -47,7 +47,7 @@ KEPT = ("sm_80.cubin", "sm_90.cubin", "sm_90a.cubin", "sm_100.cubin", "sm_100f.c
 KEPT += ("sm_120.cubin", "fat-100f-compute-90.fatbin", "library.so")
 HEADERS = Path(__file__).parents[1] / "data" / "gpu" / "cubin-headers.json"
 NO_COMPILER = 221
-"""CUDA_ERROR_JIT_COMPILER_NOT_FOUND: the machine lacks a part of the driver, so PTX tells nothing."""
+"""CUDA_ERROR_JIT_COMPILER_NOT_FOUND: a part of the driver is missing, so PTX tells nothing."""
 REFUSED = {
     200: "CUDA_ERROR_INVALID_IMAGE",
     209: "CUDA_ERROR_NO_BINARY_FOR_GPU",
