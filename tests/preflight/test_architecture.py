@@ -119,6 +119,23 @@ def test_an_engine_of_more_ranks_than_gpus(tmp_path: Path) -> None:
     assert {f.code for f in found if f.fails} == {"EW-ARCH-010"}
 
 
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("trtllm-serve {engine} --tp_size 2", set()),
+        ("trtllm-serve {engine} --tp_size 4", {"tensor parallel"}),
+        ("trtllm-serve {engine} --tp_size 2 --pp_size 2", {"pipeline parallel"}),
+        ("python3 launch_triton_server.py --world_size=4 --model_repo=models", {"ranks"}),
+        ("mpirun -n 2 tritonserver --model-repository=models", set()),
+    ],
+)
+def test_the_size_that_a_command_starts(tmp_path: Path, command: str, expected: set[str]) -> None:
+    engine = engine_dir(str(write_engine(tmp_path)))
+    started = gather(Inputs({"--command": (command.format(engine=tmp_path),)}))
+    found = findings(engine + gpus("8xH100") + started)
+    assert {each.fields["of"] for each in found if each.code == "EW-ARCH-009"} == expected
+
+
 def test_an_unknown_gpu_and_none_at_all_are_unknown(tmp_path: Path) -> None:
     engine = engine_dir(str(write_engine(tmp_path)))
     assert codes(engine + gpus("2xQuantumGPU")) == {"EW-ARCH-007"}

@@ -9,6 +9,7 @@ enginewatch_preflight_plan_info {engine, folder, tensorrt, capability, models}
 enginewatch_preflight_engine_on_capability {engine, gpu, by, built, runs}   1 the same, 0 another
 enginewatch_preflight_engine_on_model {engine, gpu, by, built}              likewise
 enginewatch_engine_needs_gpus, enginewatch_preflight_engine_ranks {folder, missing}
+enginewatch_preflight_engine_parallel {engine, of, built, asked, launch}    1 the same, 0 another
 enginewatch_engine_cluster_info {cluster_key}
 enginewatch_preflight_format_on_gpu {written, format, runtime, gpu, capability, of}  3 to 0
 enginewatch_preflight_format_known {written, runtime, of}                   1, or 0
@@ -36,6 +37,8 @@ from enginewatch.preflight.targets import Target, runtimes, targets
 
 _PREFIX: Final = "enginewatch_preflight_"
 _CODE, _PTX = 2, 1
+_SERVE_ENGINES: Final = ("trtllm", "triton")
+_BUILDERS: Final = ("trtllm-build",)
 
 
 class Built(NamedTuple):
@@ -53,6 +56,7 @@ def samples(facts: Facts) -> Iterator[Observed]:
     yield from _targets(found)
     for engine in facts.engines:
         yield from _engine(engine)
+        yield from _parallel(engine, facts)
         yield from _plans(tuple(engine.plans), engine.where, found)
     for repository in facts.repositories:
         for model in repository.models:
@@ -96,6 +100,36 @@ def _engine(engine: EngineDir) -> Iterator[Observed]:
         yield observed(
             "enginewatch_engine_cluster_info", 1, evidence, cluster_key=engine.cluster_key
         )
+
+
+def _parallel(engine: EngineDir, facts: Facts) -> Iterator[Observed]:
+    """What the engine was split into beside what a command that serves it starts."""
+    for launch in facts.launches:
+        if launch.runtime not in _SERVE_ENGINES or launch.launcher in _BUILDERS:
+            continue
+        tensor, pipeline = launch.number("tensor_parallel"), launch.number("pipeline_parallel")
+        # Triton starts ranks, and leaves it to the engine what they split.
+        if launch.runtime == "triton":
+            asked = {"ranks": (engine.world_size, launch.ranks or tensor)}
+        else:
+            asked = {
+                "tensor parallel": (engine.mapping("tp_size"), tensor),
+                "pipeline parallel": (engine.mapping("pp_size"), pipeline),
+                "ranks": (engine.world_size, launch.ranks),
+            }
+        for what, (built, started) in asked.items():
+            if built is None or started is None:
+                continue
+            yield observed(
+                f"{_PREFIX}engine_parallel",
+                built == started,
+                Evidence(launch.where, 0, launch.command),
+                engine=engine.where,
+                of=what,
+                built=built,
+                asked=int(started),
+                launch=launch.where,
+            )
 
 
 def _plans(plans: Sequence[Plan], folder: str, found: Sequence[Target]) -> Iterator[Observed]:
