@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from enginewatch.preflight.readers.shell import ShellError, read_script
@@ -92,3 +93,17 @@ def test_variables_that_grow_without_end_are_refused() -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     with suppress(ShellError):
         read_script(text, "run.sh")
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.text(alphabet="ab=- \t\\'\"{:,é", max_size=40))
+def test_words_are_split_as_the_standard_library_splits_them(text: str) -> None:
+    assume(not text.endswith("\\"))  # a shell keeps it, the library refuses
+    try:
+        expected = shlex.split(text)
+    except ValueError:
+        with pytest.raises(ShellError):
+            read_script(f"run {text}", "run.sh")
+        return
+    command = read_script(f"run {text}", "run.sh").commands[0]
+    assert [word.text for word in command.words] == ["run", *expected]

@@ -28,7 +28,8 @@ _KEYWORDS: Final = frozenset(
 )
 _HEADERS: Final = frozenset({"for", "case", "select", "function", "esac", "[[", "((", "["})
 _EXPORTS: Final = frozenset({"export", "declare", "typeset", "readonly", "local"})
-_LONGEST: Final = 1 << 20
+_LONGEST: Final = 1 << 18
+"""Characters of a script, and of all that its variables expand to: none is this long."""
 
 
 class Word(NamedTuple):
@@ -326,8 +327,9 @@ def _one(words: list[Word], token: Token | None = None) -> Word:
 
 
 def _after(parts: list[Part], length: int) -> list[Part]:
-    """The parts behind the first `length` characters, all of them unquoted literals."""
-    return parts[length:]
+    """The parts behind the first `length` characters, which are the name of a variable and `=`."""
+    first = parts[0]
+    return [first._replace(text=first.text[length:]), *parts[1:]]
 
 
 def _is_array(stream: list[Token], start: int, index: int) -> bool:

@@ -6,6 +6,7 @@ arrays and `[[ ]]`. Nothing is run and nothing expanded: `shell.py` does that.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -17,6 +18,7 @@ _OPERATORS: Final = (
     "|&", ";", "&", "|", "<", ">", "(", ")",
 )  # fmt: skip
 _BREAKS: Final = frozenset(" \t\n;&|<>()")
+_PLAIN: Final = re.compile(r"[^\s;&|<>()\\'\"$`]+")
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "e": "\x1b"}
 _NAME_START: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _NAME: Final = _NAME_START | frozenset("0123456789")
@@ -126,8 +128,9 @@ class _Lexer:
             elif char == "`":
                 self._backquote(parts, quoted=False)
             else:
-                parts.append(Part("text", char, False))
-                self.at += 1
+                plain = _PLAIN.match(self.text, self.at)
+                parts.append(Part("text", plain[0] if plain else char, False))
+                self.at += len(parts[-1].text)
         token.raw = self.text[start : self.at]
         before = self.found[-1].raw if self.found else ""
         if before in {"<<", "<<-"}:
