@@ -330,3 +330,5 @@ def test_public_plans() -> None:
             for value in (head[at] ^ (1 << at % 8), head[at] ^ 0xFF):
                 changed = head[:at] + bytes([value]) + head[at + 1 :]
                 assert _agrees(parse_plan(changed, entry["size"]), plan), (entry["file"], at)
+            assert _agrees(parse_plan(head[:at], entry["size"]), plan), (entry["file"], at)
+            assert parse_plan(head[:at], at).device is None

@@ -23,6 +23,9 @@ _HEADER: Final = 64
 _SECTION: Final = 64
 _MOST_SECTIONS: Final = 200_000
 _LONGEST_NOTE: Final = 4_096
+_LONGEST_NAMES: Final = 1 << 24
+_LONGEST_NAME: Final = 256
+"""Bytes of a name that are looked at; those that mean something here are shorter."""
 _WIDE, _LITTLE = 2, 1
 _ABI_OF_CUDA_12, _ABI_OF_CUDA_13 = 7, 8
 _NOBITS: Final = 8
@@ -72,7 +75,7 @@ def sections(ranges: Ranges, at: int = 0) -> list[Section]:
             raise ElfError("has a table of sections that can't be read")
         raw = ranges.read(at + table, count * _SECTION)
         rows = [struct.unpack_from("<IIQQQQIIQQ", raw, n * _SECTION) for n in range(count)]
-        text = ranges.read(at + rows[names][4], min(rows[names][5], 1 << 24))
+        text = ranges.read(at + rows[names][4], min(rows[names][5], _LONGEST_NAMES))
     except ShortError:
         raise ElfError("is truncated: its sections lie beyond its end") from None
     return [
@@ -90,21 +93,24 @@ def is_whole(ranges: Ranges) -> bool:
     return bool(max(*ends, segments + size * count) <= ranges.size)
 
 
+def sm_number(header: bytes) -> int | None:
+    """90 for sm_90, of the first bytes of a CUDA image; None for anything else."""
+    if len(header) < _HEADER or machine(header) != CUDA:
+        return None
+    (flags,) = struct.unpack_from("<I", header, 48)
+    if header[8] == _ABI_OF_CUDA_13:
+        return int(flags >> 8 & 0xFF)
+    return int(flags & 0xFF) if header[8] <= _ABI_OF_CUDA_12 else None
+
+
 def cuda_target(ranges: Ranges, at: int = 0) -> Target | None:
     """What the CUDA image at an offset is for; None where that is not such an image, or where
     its header and its note contradict each other."""
     try:
-        header = ranges.read(at, _HEADER)
+        number = sm_number(ranges.read(at, _HEADER))
     except ShortError:
         return None
-    if machine(header) != CUDA:
-        return None
-    (flags,) = struct.unpack_from("<I", header, 48)
-    if header[8] == _ABI_OF_CUDA_13:
-        number = flags >> 8 & 0xFF
-    elif header[8] <= _ABI_OF_CUDA_12:
-        number = flags & 0xFF
-    else:
+    if number is None:
         return None
     found = target(number, Form.SASS, "?" if number >= _VARIANTS_SINCE else "")
     return _with_variant(found, ranges, at)
@@ -134,5 +140,5 @@ def _content(ranges: Ranges, at: int, section: Section | None) -> bytes:
 
 
 def _string(text: bytes, at: int) -> str:
-    end = text.find(b"\0", at)
+    end = text.find(b"\0", at, at + _LONGEST_NAME)
     return text[at:end].decode("latin-1") if 0 <= at < end else ""

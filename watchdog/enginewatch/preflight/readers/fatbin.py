@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-from enginewatch.preflight.readers.elf import cuda_target, machine
+from enginewatch.preflight.readers.elf import machine, sm_number
 from enginewatch.preflight.readers.gpu_target import Form, Target, target
 from enginewatch.preflight.readers.ranges import Ranges, ShortError
 
@@ -19,6 +19,7 @@ MAGIC: Final = b"\x50\xed\x55\xba"
 
 _HEADER: Final = 16
 _ENTRY: Final = 64
+_IMAGE: Final = 64
 _LARGEST_ENTRY: Final = 65_536
 _PTX, _ELF = 1, 2
 _ONLY_THIS, _FAMILY = 1 << 20, 1 << 21
@@ -75,10 +76,10 @@ def _entry(ranges: Ranges, at: int, stop: int) -> tuple[Target | None, int]:
         return None, size
     variant = "a" if flags & _ONLY_THIS else "f" if flags & _FAMILY else ""
     found = target(number, Form.SASS if kind == _ELF else Form.PTX, variant)
-    if kind == _ELF and machine(ranges.read(at + header, min(20, payload))) is not None:
-        image = cuda_target(ranges, at + header)
-        if image is None or image.capability != found.capability:
-            raise FatbinError(f"an entry for {found} holds an image for something else")
+    # A compressed payload has no header to compare with.
+    image = ranges.read(at + header, min(_IMAGE, payload)) if kind == _ELF else b""
+    if machine(image) is not None and sm_number(image) != number:
+        raise FatbinError(f"an entry for {found} holds an image for something else")
     return found, size
 
 

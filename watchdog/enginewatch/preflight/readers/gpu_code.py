@@ -25,6 +25,8 @@ MOST_MEMBERS: Final = 50_000
 LARGEST_MEMBER: Final = 8 << 30
 LARGEST_WHEEL: Final = 16 << 30
 """Bytes that all libraries of a wheel may have when unpacked."""
+MOST_LOOSE: Final = 20_000
+"""Images in a library's data, outside of fat binaries."""
 MOST_EXPANSION: Final = 100
 """How many times its packed size a library may have; real ones have 2 to 12 times."""
 
@@ -126,12 +128,16 @@ def _library(ranges: Ranges) -> Iterator[Target]:
 def _loose(ranges: Ranges, at: int, end: int) -> Iterator[Target]:
     """CUDA images somewhere in a stretch, as TensorRT-LLM's attention kernels are kept."""
     overlap = len(_CUDA_IMAGE) - 1
+    seen = 0
     while at < end:
         piece = ranges.read(at, min(_PIECE, end - at))
         place = piece.find(_CUDA_IMAGE)
         while place >= 0:
             found = elf.cuda_target(ranges, at + place)
             if found is not None:
+                seen += 1
+                if seen > MOST_LOOSE:
+                    raise elf.ElfError(f"has more than {MOST_LOOSE} loose images")
                 yield found
             place = piece.find(_CUDA_IMAGE, place + 1)
         if at + len(piece) >= end:
