@@ -201,3 +201,13 @@ def test_wrong_use_is_one_sentence(arguments: tuple[str, ...], said: str, run: R
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_check_config_reads_the_baseline(world: World, run: Run) -> None:
+    path = world.folder / "enginewatch.yml"
+    path.write_text("scrape_configs: [{job_name: j}]\ncanary: {baseline: baseline.jsonl}\n")
+    missing = run("check-config", "-c", str(path))
+    assert missing.returncode == 2
+    assert "baseline.jsonl: can't be read" in missing.stderr
+    world.trust()
+    assert run("check-config", "-c", str(path)).returncode == 0

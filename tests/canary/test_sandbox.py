@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from pathlib import Path
 
 import pytest
 
 from enginewatch.canary import sandbox
-from enginewatch.canary.sandbox import Limits, Program, Returned, run
+from enginewatch.canary.sandbox import Limits, Program, Returned, SlowError, run
 
 pytestmark = pytest.mark.skipif(not sandbox.available(), reason="code can't be run here")
 
@@ -107,16 +106,21 @@ def test_a_fork_bomb_is_one_process() -> None:
     before = _children()
     assert one("import os\ndef f():\n while True:\n  os.fork()").error == "PermissionError"
     swallowing = "import os\ndef f():\n while True:\n  try: os.fork()\n  except OSError: pass"
-    assert one(swallowing).error in {"SIGKILL", "out of time"}
+    assert one(swallowing).error == "SIGKILL"
     assert _children() <= before
 
 
 def test_a_loop_without_end_ends() -> None:
-    began = time.monotonic()
-    assert one("def f():\n while True: pass").error in {"SIGKILL", "out of time"}
-    assert one("import time\ndef f(): time.sleep(1000)").error == "out of time"
-    assert one("import os\ndef f():\n os.close(1)\n while True: pass").error
-    assert time.monotonic() - began < 60
+    assert one("def f():\n while True: pass").error == "SIGKILL"
+    assert one("import os\ndef f():\n os.close(1)\n while True: pass").error == "SIGKILL"
+
+
+def test_nothing_sleeps_and_what_waits_for_itself_says_nothing() -> None:
+    """So what takes long takes processor time, and a busy machine is not the code's fault."""
+    assert one("import time\ndef f(): time.sleep(1000)").error == "PermissionError"
+    deadlock = "import _thread\ndef f():\n k = _thread.allocate_lock()\n k.acquire()\n k.acquire()"
+    with pytest.raises(SlowError):
+        one(deadlock, limits=Limits(wall=1.0))
 
 
 def test_memory_is_bounded() -> None:

@@ -182,11 +182,12 @@ def test_a_flag_is_no_number_in_code_either() -> None:
     assert not score(one, "def f():\n    return True").passed
 
 
+@pytest.mark.parametrize("failure", [sandbox.SandboxError, sandbox.SlowError])
 def test_code_that_can_not_be_run_is_neither_right_nor_wrong(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, failure: type[sandbox.SandboxError]
 ) -> None:
     def refuse(*_: Any) -> Any:
-        raise sandbox.SandboxError("code is not run here")
+        raise failure("code is not run here")
 
     monkeypatch.setattr(sandbox, "run", refuse)
     assert score(ADD, GOOD).grade is Grade.UNSCORED

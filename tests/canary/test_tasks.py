@@ -28,9 +28,9 @@ def tasks() -> tuple[Task, ...]:
 def test_the_same_seed_gives_the_same_tasks(tasks: tuple[Task, ...]) -> None:
     assert make_tasks(read_families(), "1", 200) == tasks
     other = {task.prompt for task in make_tasks(read_families(), "2", 200)}
-    assert len(other & {task.prompt for task in tasks}) <= 12, (
-        "templates of code have few values to draw"
-    )
+    # Templates of code have few values to draw; their cases are drawn anew all the same.
+    prompts = {task.prompt for task in tasks if task.kind is not Kind.CODE}
+    assert len(other & prompts) <= 3
 
 
 def test_a_known_task_stays_what_it_is(tasks: tuple[Task, ...]) -> None:

@@ -9,7 +9,9 @@ EnginewatchError                 one sentence, a place, a remedy
 ├── alerting.errors.RuleError    a rule file or a rule test
 │   ├── RuleFileError            all that is wrong with the files that were read
 │   └── TemplateError            an annotation or label template
-├── canary.errors.CanaryError     tasks, a baseline or an evaluation
+├── canary.errors.CanaryError    tasks, a baseline or an evaluation
+├── canary.sandbox.SandboxError  answers in code can't be run safely on this machine
+├── collect.canary_ask.AskError  an engine that can't be asked golden tasks at all
 ├── statefile.StateError         what outlives a restart can't be read or written
 ├── notify.message.DeliveryError  a receiver took no notification, and whether it may later
 │   └── notify.slack.SlackError   in Slack's own word

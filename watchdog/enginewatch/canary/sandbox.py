@@ -7,8 +7,10 @@ What holds, on Linux 3.17 or newer on x86-64 and aarch64:
   descriptors that are open, the end) and refuses all else with EPERM: no
   file is opened, no socket made, no process or thread started, no program run, no signal
   sent, whatever privileges the daemon has. Open are the pipe for the answer and nothing more.
-- **Limits.** Address space, processor seconds, file size 0, processes 0, no core dump; and
-  a deadline on the wall, after which the process and its group are killed.
+- **Limits.** Address space, processor seconds, file size 0, processes 0, no core dump. Sleeping is
+  refused too, so that a machine with much to do is not mistaken for code that takes for ever: for
+  what does not end all the same there is a deadline on the wall (`SlowError`), after which
+  the process and its group are killed. No more run at a time than there are processors.
 - **Surroundings.** Another interpreter (`-I -S`): no environment, no site packages, an empty
   folder as its working directory, a session of its own. Modules that are not loaded before
   the filter can't be imported.
@@ -30,6 +32,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,11 +48,17 @@ class SandboxError(EnginewatchError):
     """Code can't be run safely on this machine; it was not run."""
 
 
+class SlowError(SandboxError):
+    """Nothing came within the deadline, though the processor time was not used up: the machine is
+    too busy, or the code waits for itself. That says nothing of the code."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one run may use. `seconds` count processor time; twice that passes on the wall."""
+    """What one run may use. `seconds` count processor time, `wall` all time."""
 
     seconds: int = 2
+    wall: float = 30.0
     memory: int = 256 << 20
     output: int = 256 << 10
 
@@ -73,15 +82,19 @@ def run(programs: Sequence[Program], limits: Limits = Limits()) -> list[list[Ret
     """What each case of each program gives, in order. All run in one process, one after another:
     programs of different origin ask for a run each.
 
-    What does not come back (killed, out of time, too much output, nonsense in the place of
-    an answer) is an error of every case. Raises SandboxError where nothing may be run.
+    What does not come back (killed, too much output, nonsense in the place of
+    an answer) is an error of every case. Raises SandboxError where nothing may be run, and
+    SlowError where that took too long.
     """
     asked = {
         "programs": [program._asdict() for program in programs],
         "memory": limits.memory,
         "seconds": limits.seconds,
     }
-    output, end = _child(json.dumps(asked).encode(), limits)
+    with _PLACES:
+        output, end = _child(json.dumps(asked).encode(), limits)
+    if end == _LATE:
+        raise SlowError(f"code gave nothing within {limits.wall:g} s")
     if end == _REFUSED:
         raise SandboxError("code is not run here", hint="it takes Linux with seccomp")
     try:
@@ -98,11 +111,15 @@ def available() -> bool:
     """Whether code can be run on this machine."""
     try:
         return run([Program("def f(): return 1", "f", [[]])]) == [[Returned(1)]]
+    except SlowError:
+        return True
     except SandboxError:
         return False
 
 
 _REFUSED: Final = "refused"
+_LATE: Final = "late"
+_PLACES: Final = threading.BoundedSemaphore(os.cpu_count() or 1)
 
 
 def _returned(case: dict[str, Any]) -> Returned:
@@ -132,7 +149,7 @@ def _child(asked: bytes, limits: Limits) -> tuple[bytes, str]:
 def _listen(child: subprocess.Popen[bytes], limits: Limits) -> tuple[bytes, str]:
     assert child.stdout is not None
     assert child.stderr is not None
-    deadline = time.monotonic() + 2 * limits.seconds
+    deadline = time.monotonic() + limits.wall
     output = b""
     with selectors.DefaultSelector() as selector, child.stdout as out, child.stderr as err:
         selector.register(out, selectors.EVENT_READ)
@@ -145,14 +162,14 @@ def _listen(child: subprocess.Popen[bytes], limits: Limits) -> tuple[bytes, str]
             output += chunk
             if len(output) > limits.output:
                 return b"", "too much output"
-    return b"", "out of time"
+    return b"", _LATE
 
 
 def _ending(child: subprocess.Popen[bytes], err: IO[bytes], left: float) -> str:
     try:
         code = child.wait(left)
     except subprocess.TimeoutExpired:  # it closed its output, and goes on
-        return "out of time"
+        return _LATE
     if code < 0:
         return signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
     # Before the door is closed the child is ours, and says what it misses.

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from enginewatch.alerting.rules import AlertingRule
+from enginewatch.canary.baseline import read_baseline
 from enginewatch.cli.output import plural
 from enginewatch.cli.run import CONFIG_FILE, ConfigFile
 from enginewatch.collect.discovery import Discovery
@@ -40,6 +41,8 @@ def check_config(
     found = Discovery(loaded).targets(wall_clock())
     for section in loaded.preflight:
         gather(Inputs(section.options()))
+    for canary in loaded.canary:
+        read_baseline(canary.baseline)
     rules = sum(len(group.rules) for file in files for group in file.groups)
     typer.echo(
         f"{path}: {plural(len(found.targets), 'target')} now,"
