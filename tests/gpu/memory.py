@@ -219,6 +219,7 @@ def expected(case: Case) -> dict[str, int]:
         length=case.length,
         speculative=case.speculative,
         graphs=False,
+        sorts=True,
     )
     sums = estimate(plan)
     lines = {line.what: line.amount for line in sums.fixed}

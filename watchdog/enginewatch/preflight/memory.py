@@ -8,13 +8,14 @@ starts, are better: this is for before.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, NamedTuple
 
 from enginewatch.evidence.tables import load_table
 from enginewatch.model import compile_re2
+from enginewatch.preflight.pins import numbers
 from enginewatch.preflight.shapes import Shape, kv_elements, kv_elements_of, parameters
 from enginewatch.preflight.sheet import Line
 from enginewatch.rulepack import rules_path
@@ -64,6 +65,8 @@ class Plan:
     length: int
     speculative: int = 0
     graphs: bool = True
+    sorts: bool = False
+    """Whether the sampler sorts all logits for top-p, as vLLM did up to 0.1x."""
     offloaded: int = 0
     """Bytes of weights of each GPU that stay in the host's memory."""
 
@@ -239,9 +242,10 @@ def logits_bytes(vocab: int, rows: int, *, sort: bool = True) -> int:
 
 def _logits_line(plan: Plan, rows: int, activations: int) -> Line:
     """What the sampler needs beyond the activations' room, which is free again by then."""
-    whole = logits_bytes(plan.model.shape.vocab, rows)
+    whole = logits_bytes(plan.model.shape.vocab, rows, sort=plan.sorts)
     each = f"{plan.sequences} x (1 + {plan.speculative})" if plan.speculative else f"{rows}"
-    note = f"{each} rows of {plan.model.shape.vocab}: {whole / 2**30:.2f} GiB"
+    sort = ", sorted" if plan.sorts else ""
+    note = f"{each} rows of {plan.model.shape.vocab}{sort}: {whole / 2**30:.2f} GiB"
     if whole <= activations:
         return Line("logits and sampling", 0, f"{note}, in the activations' room")
     return Line("logits and sampling", whole - activations, f"{note}, less the activations' room")
@@ -253,6 +257,7 @@ class _Row(NamedTuple):
     value: float
     covers: str
     names: Any
+    until: str
 
 
 @cache
@@ -265,6 +270,7 @@ def _rows() -> tuple[_Row, ...]:
             row["value"],
             row.get("covers", "all"),
             compile_re2(row.get("names", "")),
+            row.get("until", ""),
         )
         for row in rows.values()
     )
@@ -272,6 +278,14 @@ def _rows() -> tuple[_Row, ...]:
 
 def _constant(name: str) -> int:
     return int(next(row.value for row in _rows() if row.name == name))
+
+
+def sorts(runtime: str, version: Sequence[int]) -> bool:
+    """Whether the runtime's sampler sorts all logits in this version; not where it is not known."""
+    until = next(
+        (row.until for row in _rows() if (row.kind, row.name) == ("sort", f"{runtime}-sort")), ""
+    )
+    return bool(version) and bool(until) and tuple(version) < numbers(until)
 
 
 def share(runtime: str) -> float | None:

@@ -80,6 +80,7 @@ def _plan(each: Served) -> Plan | None:
         length=max(_SHORTEST, length),
         speculative=each.speculative,
         graphs=launch.value("enforce_eager") is not True,
+        sorts=each.sorts,
         offloaded=int((launch.number("cpu_offload_gb") or 0) * 2**30),
     )
 

@@ -17,11 +17,12 @@ from enginewatch.evidence.tables import load_table
 from enginewatch.model import compile_re2
 from enginewatch.preflight.devices import shipped_devices
 from enginewatch.preflight.facts import Facts
-from enginewatch.preflight.memory import Model, weight_format
+from enginewatch.preflight.memory import Model, sorts, weight_format
 from enginewatch.preflight.models import checkpoint_of, launches_of, model_of
 from enginewatch.preflight.readers.demand import Demand, combined
 from enginewatch.preflight.readers.gpus import Gpus
 from enginewatch.preflight.readers.launch import Launch
+from enginewatch.preflight.release import release_of
 from enginewatch.preflight.shapes import Shape, shape_of_name
 from enginewatch.rulepack import rules_path
 
@@ -76,6 +77,7 @@ class Served:
 
     `length` is the longest request that the engine will take, None where nobody says it. `cache`
     is the type of the KV cache: as the command says, else as the checkpoint does; empty if neither.
+    `sorts` is whether this version's sampler sorts all logits.
     """
 
     launch: Launch
@@ -87,6 +89,7 @@ class Served:
     speculative: int
     length: int | None
     cache: str
+    sorts: bool
     demand: Demand | None
     missing: tuple[str, ...] = ()
 
@@ -162,6 +165,7 @@ def _served(launch: Launch, gpus: Gpus | None, demand: Demand | None, facts: Fac
         speculative=speculative,
         length=longest or None,
         cache=_cache(launch, facts),
+        sorts=sorts(launch.runtime, release_of(launch, facts)),
         demand=demand,
         missing=tuple(missing),
     )
