@@ -3,7 +3,8 @@
 A Llama-shaped model is filled with random bf16 weights, a KV cache for a batch is reserved,
 a step of prompts is computed, and the tokens of a speculative batch are sampled, each in the
 way that engines do. What PyTorch and the driver say was taken is put beside the estimate,
-line by line. Exits with the number of lines that are off by more than 10%.
+line by line. Exits with the number of lines that are off by more than 10%; the allowances for
+context and workspace are told and count only in the sum.
 
     python3 -m tests.gpu.memory --out DIR               on a machine with a GPU and PyTorch
     python3 -m tests.gpu.memory --out DIR --pretend     on the CPU, tiny: does it run at all
@@ -28,6 +29,8 @@ from enginewatch.preflight.shapes import Shape, parameters, shape_of_name
 
 _TOLERANCE = 0.10
 _GIBI = 2**30
+_ALLOWED = ("CUDA context", "workspace")
+"""Lines that are allowances: told beside what is real, and not judged."""
 _NORM_ROWS = 256
 """Rows that a norm is computed for at once, as a fused kernel does: no copy of all in float32."""
 
@@ -252,7 +255,7 @@ def compare(case: Case, gauge: Gauge) -> dict[str, Any]:
     rows = []
     for name, wanted in ours.items():
         off = wanted / real[name] - 1 if real[name] else 0.0
-        good = abs(off) <= _TOLERANCE or not gauge.real
+        good = abs(off) <= _TOLERANCE or name in _ALLOWED or not gauge.real
         rows.append(
             {"line": name, "estimate": wanted, "real": real[name], "off": off, "good": good}
         )
