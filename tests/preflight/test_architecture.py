@@ -218,6 +218,15 @@ def test_kernels_of_a_package(gpu: str, expected: set[str]) -> None:
     assert codes(Facts(libraries=libraries) + gpus(gpu)) == expected
 
 
+def test_a_library_for_an_older_toolkit_beside_one_for_the_gpu() -> None:
+    libraries = (
+        code("ops.whl!cu118.so", "sm_80", "compute_90"),
+        code("ops.whl!cu128.so", "sm_100"),
+    )
+    found = findings(Facts(libraries=libraries) + gpus("B200"))
+    assert [(each.code, str(each.severity)) for each in found] == [("EW-ARCH-033", "info")]
+
+
 def test_code_of_an_unknown_variant_is_neither_good_nor_bad() -> None:
     target = parse_target("sm_100")._replace(variant="?")
     facts = Facts(libraries=(GpuCode("a.so", {target: 1}),)) + gpus("B300")
