@@ -224,6 +224,44 @@ def test_a_hazard_that_the_file_does_not_name_is_not_induced(suite: Suite) -> No
     assert "may_induce does not name collective_hang" in ran.output
 
 
+@pytest.mark.parametrize(
+    ("mean", "changes", "says"),
+    [
+        (DEPLOYMENT, {"limts": {}}, "limts: unknown key (did you mean 'limits'?)"),
+        (DEPLOYMENT, {"environment": "prod"}, "faults are induced in staging only"),
+        (None, {}, "this breaks 'chat-staging' on purpose, and nothing was typed"),
+        (DEPLOYMENT, {"engine": {"url": "http://127.0.0.1:1", "model": "m"}}, "can't be reached"),
+    ],
+)
+def test_a_target_that_is_wrong_is_wrong_use(
+    suite: Suite, mean: str | None, changes: dict[str, Any], says: str
+) -> None:
+    ran = suite.run(mean=mean, **changes)
+    assert ran.code == pytest.ExitCode.USAGE_ERROR
+    assert says in ran.output
+    assert "Traceback" not in ran.output
+
+
+def test_a_watchdog_that_calls_it_production_is_believed(suite: Suite) -> None:
+    suite.world.watchdog.labels = {"env": "production"}
+    ran = suite.run()
+    assert ran.code == 1
+    assert 'has the label env="production": it looks like production' in ran.output
+    assert "injected" not in str(ran.test["incidents"])
+
+
+def test_an_option_that_another_plugin_has_taken_stays_its_own(suite: Suite) -> None:
+    suite.pytester.makepyfile(
+        other="def pytest_addoption(parser): parser.addoption('--target', dest='other')"
+    )
+    suite.pytester.syspathinsert()
+    target = suite.world.write(suite.folder / "staging.yml")
+    long = ["--chaos-target", str(target), "--chaos-dry-run"]
+    result = suite.pytester.runpytest_inprocess("-p", "other", *LEAN, "--target", "x", *long)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*the plan; nothing was touched*"])
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_undoes_what_was_injected(suite: Suite, number: signal.Signals) -> None:
     suite.write("time.sleep(30)")
