@@ -132,10 +132,9 @@ class Processes:
         own, theirs = socket.socketpair()
         own.setblocking(False)
         link = self._settings.ranks
+        address = str(Path(self._folder.name) / "collective")
         if link.link == "tcp":
-            address = link.addresses[0] if link.addresses else "127.0.0.1"
-        else:
-            address = str(Path(self._folder.name) / "collective")
+            address = link.listen if rank == 0 else link.through or link.listen
         before = link.launch[rank] if rank < len(link.launch) else ()
         arguments = (
             *(str(theirs.fileno()), str(rank), str(len(self._titles)), link.link, address),

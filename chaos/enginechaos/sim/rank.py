@@ -69,15 +69,16 @@ class _Peers:
             return
         if self._root:
             with socket.socket(family) as door:
-                door.bind((address, 0) if link == "tcp" else address)
+                if link == "tcp":
+                    door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                door.bind(_tcp(address) if link == "tcp" else address)
                 door.listen(ranks)
-                port = door.getsockname()[1] if link == "tcp" else 0
-                core.sendall(ANSWER.pack(port))
+                core.sendall(ANSWER.pack(door.getsockname()[1] if link == "tcp" else 0))
                 self._others = [door.accept()[0] for _ in range(ranks - 1)]
         else:
             (port,) = ANSWER.unpack(_read(core, ANSWER.size))
             root = socket.socket(family)
-            root.connect((address, port) if link == "tcp" else address)
+            root.connect(_tcp(address, port) if link == "tcp" else address)
             self._others = [root]
         if link == "tcp":
             for each in self._others:
@@ -105,6 +106,12 @@ class _Peers:
         else:
             self._others[0].sendall(_TOKEN)
             _read(self._others[0], 1)
+
+
+def _tcp(address: str, told: int = 0) -> tuple[str, int]:
+    """Of `host:port`; the port that was told where it names none."""
+    host, _, port = address.rpartition(":")
+    return host, int(port) or told
 
 
 def _read(source: socket.socket, size: int) -> bytes:

@@ -53,8 +53,10 @@ class RankSettings(_Section):
     """How tensor-parallel ranks reach each other: every step has `collectives` of them together."""
 
     link: Literal["unix", "tcp"] = "unix"
-    addresses: tuple[str, ...] = ()
-    """TCP: the address of each rank, 127.0.0.1 by default; all connect to the first one's."""
+    listen: str = Field(default="127.0.0.1:0", pattern=r"^[\w.-]+:\d+$")
+    """TCP: where rank 0 waits for the others; port 0 is any that is free."""
+    through: str | None = Field(default=None, pattern=r"^[\w.-]+:\d+$")
+    """TCP: where the others connect instead, such as a proxy that delays what it passes on."""
     launch: tuple[tuple[str, ...], ...] = ()
     """Words before each rank's command: `[[ip, netns, exec, left], [ip, netns, exec, right]]`."""
     collectives: int = Field(default=2, ge=1)

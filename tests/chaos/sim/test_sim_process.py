@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -133,6 +134,63 @@ def test_a_rank_that_goes_on_in_time_takes_the_engine_with_it(tmp_path: Path) ->
         before = sim.value("vllm:generation_tokens_total")
         assert before > 0
         until(lambda: sim.value("vllm:generation_tokens_total") > before)
+
+
+def test_a_slow_link_between_ranks_slows_each_step(tmp_path: Path) -> None:
+    """A proxy stands for the link; each of a step's two collectives crosses it there and back."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        far = f"127.0.0.1:{free.getsockname()[1]}"
+    with delaying(far) as (near, delay):
+        link = {"link": "tcp", "listen": far, "through": near}
+        with started(tmp_path, tensor_parallel=2, ranks=link) as sim, sim.stream() as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            delay.set()
+            time.sleep(0.5)
+            before = sim.value("vllm:generation_tokens_total")
+            time.sleep(2)
+            made = sim.value("vllm:generation_tokens_total") - before
+            assert 1 <= made <= 2 / (4 * DELAY) + 1
+            delay.clear()
+            before = sim.value("vllm:generation_tokens_total")
+            until(lambda: sim.value("vllm:generation_tokens_total") > before + 10)
+
+
+DELAY = 0.1
+
+
+@contextlib.contextmanager
+def delaying(far: str) -> Iterator[tuple[str, threading.Event]]:
+    """A proxy to `far` that holds all for DELAY seconds while the event is set."""
+    delay = threading.Event()
+
+    def pass_on(source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(4096):
+                if delay.is_set():
+                    time.sleep(DELAY)
+                sink.sendall(data)
+
+    with contextlib.ExitStack() as open_sockets:
+        door = open_sockets.enter_context(socket.create_server(("127.0.0.1", 0)))
+
+        def serve() -> None:
+            near, _ = door.accept()
+            host, _, port = far.rpartition(":")
+            other = socket.create_connection((host, int(port)))
+            for each in (near, other):
+                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                open_sockets.enter_context(each)
+            back = threading.Thread(target=pass_on, args=(other, near), daemon=True)
+            back.start()
+            pass_on(near, other)
+            other.shutdown(socket.SHUT_RDWR)
+            back.join()
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{door.getsockname()[1]}", delay
+        thread.join(10)
 
 
 def test_a_killed_rank_is_the_end_and_the_log_says_whose(tmp_path: Path) -> None:
