@@ -13,9 +13,10 @@ from tests.support.server import serve
 
 from enginewatch.canary.baseline import Answer, Baseline, Known, write_baseline
 from enginewatch.canary.task import Kind, Task, read_tasks, write_tasks
+from enginewatch.cli import canary_plan
 
 TASKS = [
-    Task(f"{family}-{n}", family, f"{family} {n}: {n} * 37?", Kind.NUMBER, str(37 * n))
+    Task(f"{family}-{n}", family, f"{family} {n}: 37 * {n}?", Kind.NUMBER, str(37 * n))
     for family in ("sums", "times")
     for n in range(70)
 ]
@@ -69,6 +70,8 @@ def test_tasks_are_printed_in_the_format_that_is_read(tmp_path: Path, run: Run) 
     tasks = read_tasks(path)
     assert 20 <= len(tasks) < 30
     assert max(task.tokens for task in tasks) <= 2000
+    more = run("canary", "tasks", "--tasks", str(path), "--thinking", "1000").stdout.splitlines()
+    assert json.loads(more[0])["max_tokens"] == tasks[0].max_tokens + 1000
     assert run("canary", "tasks", "--seed", "7", "--count", "30", "--longest", "2000").stdout == (
         done.stdout
     )
@@ -144,7 +147,7 @@ def test_degenerate_answers_are_refused(world: World) -> None:
 
 def test_what_was_not_answered_is_not_known(world: World) -> None:
     world.trust()
-    world.engine.status = lambda: 500 if len(world.engine.asked) % 7 == 0 else 200
+    world.engine.status = lambda: 500 if "7?" in world.engine.asked[-1]["prompt"] else 200
     once = world.compare("--concurrency", "1", *QUICK)
     assert once.returncode == 3
     assert "EW-CANARY-003" in once.stdout
@@ -175,8 +178,16 @@ def test_evaluations_of_another_tool_are_compared(tmp_path: Path, run: Run) -> N
     assert "gsm8k" in refused.stdout
 
 
-def test_plan_of_a_baseline(world: World, run: Run) -> None:
+def test_an_engine_that_was_busy_for_a_moment_is_asked_again(world: World) -> None:
     world.trust()
+    world.engine.status = lambda: 429 if 20 < len(world.engine.asked) < 40 else 200
+    assert world.compare("--concurrency", "4", *QUICK).returncode == 0
+
+
+def test_plan_of_a_baseline(world: World, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.trust()
+    monkeypatch.setattr(canary_plan, "LATE", 500)
+    monkeypatch.setattr(canary_plan, "MOST", 1_000)
     done = run("canary", "plan", "--baseline", str(world.baseline))
     assert done.returncode == 0, done.stderr
     assert "answers to 140 tasks that always passed" in done.stdout

@@ -6,6 +6,7 @@ import asyncio
 import random
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final
@@ -27,7 +28,7 @@ from enginewatch.cli.canary_plan import plan_lines
 from enginewatch.cli.canary_reach import Reach, progress, reached
 from enginewatch.cli.output import plural
 from enginewatch.cli.preflight import Format
-from enginewatch.collect.canary_ask import Asker, Logprobs, Unanswered, ask_all
+from enginewatch.collect.canary_ask import Asker, Logprobs, Unanswered, ask_patiently
 from enginewatch.errors import EnginewatchError
 from enginewatch.units import format_time
 
@@ -54,6 +55,10 @@ TaskFile = Annotated[
 Longest = Annotated[
     int | None, typer.Option(min=1, metavar="TOKENS", help="Leave out tasks that need more.")
 ]
+Thinking = Annotated[
+    int,
+    typer.Option(min=0, metavar="TOKENS", help="On top of each answer, for models that think."),
+]
 
 
 @app.command()
@@ -62,9 +67,10 @@ def tasks(
     count: Count = TASKS,
     task_file: TaskFile = None,
     longest: Longest = None,
+    thinking: Thinking = 0,
 ) -> None:
     """Print the tasks as JSON lines, the format of your own: see what is asked, or edit it."""
-    for line in write_tasks(_tasks(seed, count, task_file, longest)):
+    for line in write_tasks(_tasks(seed, count, task_file, longest, thinking)):
         typer.echo(line)
 
 
@@ -76,6 +82,7 @@ def baseline(
     count: Count = TASKS,
     task_file: TaskFile = None,
     longest: Longest = None,
+    thinking: Thinking = 0,
     repeat: Annotated[
         int, typer.Option(min=1, help="Answers a task: what a healthy engine varies by.")
     ] = 3,
@@ -90,7 +97,7 @@ def baseline(
 ) -> None:
     """Record how a trusted deployment, the unquantized one, answers the golden tasks."""
     said = _said(about or [])
-    asked = _tasks(seed or secrets.token_hex(8), count, task_file, longest)
+    asked = _tasks(seed or secrets.token_hex(8), count, task_file, longest, thinking)
     reach = Reach(url, runtime, model, chat, token_env, concurrency, timeout, logprobs)
     found = asyncio.run(_baseline(reach, asked, repeat, said))
     _write(output, found)
@@ -174,7 +181,7 @@ async def _baseline(
     async def collect(asker: Asker) -> Baseline:
         again = [task for _ in range(repeat) for task in asked]
         with progress("baseline", len(again)) as tell:
-            found = await ask_all(asker, again, reach.concurrency, tell)
+            found = await ask_patiently(asker, again, reach.concurrency, tell)
         answers: dict[str, list[Answer]] = {}
         problems = []
         for task, answer in zip(again, found, strict=True):
@@ -203,13 +210,16 @@ async def _answers(trusted: Baseline, reach: Reach) -> tuple[Answer | Unanswered
     async def collect(asker: Asker) -> tuple[Answer | Unanswered, ...]:
         asked = [each.task for each in trusted.known]
         with progress("asked", len(asked)) as tell:
-            return tuple(await ask_all(asker, asked, reach.concurrency, tell))
+            return tuple(await ask_patiently(asker, asked, reach.concurrency, tell))
 
     return await reached(reach, collect)
 
 
-def _tasks(seed: str, count: int, given: Path | None, longest: int | None) -> tuple[Task, ...]:
+def _tasks(
+    seed: str, count: int, given: Path | None, longest: int | None, thinking: int
+) -> tuple[Task, ...]:
     found = read_tasks(given) if given else make_tasks(read_families(), seed, count)
+    found = tuple(replace(task, max_tokens=task.max_tokens + thinking) for task in found)
     fitting = tuple(task for task in found if longest is None or task.tokens <= longest)
     if not fitting:
         raise EnginewatchError("leaves no task", where=f"--longest {longest}")

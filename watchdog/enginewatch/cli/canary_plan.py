@@ -16,7 +16,7 @@ DROPS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 1 / 3)
 SHIFTS: Final = (0.1, 0.25, 0.5, 1.0)
 LATE: Final = 20_000
 _RUNS: Final = 200
-_MOST: Final = 20_000
+MOST: Final = 20_000
 _SEED: Final = 1
 
 
@@ -61,9 +61,9 @@ def rows(decision: Decision, scenario: Scenario) -> Iterator[Row]:
     aged = Fleet(decision, scenario.setting, _RUNS)
     aged.run(scenario.healthy, rng, LATE)
     for name, draw in scenario.faults:
-        early = Fleet(decision, scenario.setting, _RUNS).run(draw, rng, _MOST)
-        late = aged.copy().run(draw, rng, _MOST)
-        yield Row(name, needed(early, _MOST), needed(late, _MOST))
+        early = Fleet(decision, scenario.setting, _RUNS).run(draw, rng, MOST)
+        late = aged.copy().run(draw, rng, MOST)
+        yield Row(name, needed(early, MOST), needed(late, MOST))
 
 
 def scenarios(decision: Decision, baseline: Baseline | None, accepted: float) -> Iterator[Scenario]:
@@ -126,4 +126,4 @@ def _alpha(decision: Decision, test: str) -> float:
 
 
 def _told(count: int | None) -> str:
-    return f"> {_MOST}" if count is None else str(count)
+    return f"> {MOST}" if count is None else str(count)

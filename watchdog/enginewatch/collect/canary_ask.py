@@ -262,6 +262,24 @@ async def ask_all(
     return [each.result() for each in asked]
 
 
+async def ask_patiently(
+    asker: Asker,
+    tasks: Sequence[Task],
+    concurrency: int,
+    tell: Callable[[int, Answer | Unanswered], None] = lambda *_: None,
+) -> list[Answer | Unanswered]:
+    """As `ask_all`, and those that were not answered once more, a few at a time, unless that is
+    all of them: an engine may be busy for a moment."""
+    found = await ask_all(asker, tasks, concurrency, tell)
+    missing = [place for place, answer in enumerate(found) if isinstance(answer, Unanswered)]
+    if 0 < len(missing) < len(tasks):
+        again = [tasks[place] for place in missing]
+        answers = await ask_all(asker, again, max(1, concurrency // 4))
+        for place, answer in zip(missing, answers, strict=True):
+            found[place] = answer
+    return found
+
+
 def _first(group: BaseExceptionGroup[Any]) -> BaseException:
     first: BaseException = group.exceptions[0]
     return _first(first) if isinstance(first, BaseExceptionGroup) else first
