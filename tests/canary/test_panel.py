@@ -87,6 +87,32 @@ def test_a_healthy_deployment_is_left_alone() -> None:
     assert values(panel, "baseline_pass_ratio")[("code",)] == 1
 
 
+def test_a_model_that_is_often_unsure_is_left_alone() -> None:
+    """A tenth of its tasks never passes, a tenth sometimes: what the baseline saw of them was
+    luck in part, and must not become evidence."""
+    for seed in range(3):
+        rng = random.Random(seed)
+        truth: dict[str, tuple[float, float]] = {}
+        rows = []
+        for n in range(200):
+            one = task(n, f"family{n % 4}")
+            u = rng.random()
+            rate, mean = 1.0 if u < 0.8 else 0.0 if u < 0.9 else rng.random(), -rng.random()
+            truth[one.id] = rate, mean
+            answers = (_sample(rng, rate, mean, str(n)) for _ in range(3))
+            rows.append(Known(one, tuple(answers)))
+        panel = Panel(Baseline(tuple(rows)), DECISION)
+
+        def same(one: Known, rng: random.Random, truth: Any = truth) -> Answer:
+            return _sample(rng, *truth[one.task.id], str(one.task.answer))
+
+        assert feed(panel, same, 3_000, seed=seed + 100) == []
+
+
+def _sample(rng: random.Random, rate: float, mean: float, text: str) -> Answer:
+    return Answer(text, rng.random() < rate, min(0.0, mean + rng.gauss(0, 0.01)))
+
+
 def test_a_family_that_goes_is_named_and_comes_back() -> None:
     panel = Panel(baseline(), DECISION)
 

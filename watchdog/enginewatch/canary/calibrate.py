@@ -48,12 +48,10 @@ def tolerances(known: Sequence[Known], decision: Decision, extra: float = 0.0) -
     )
 
 
-def _steady(known: Sequence[Known], decision: Decision, extra: float) -> float | None:
+def steady_losses(known: Sequence[Known]) -> tuple[float, int]:
     """How often a task fails that always passed, in answers that did not help to choose it: each
-    answer of the baseline in its turn, where the task's other answers passed."""
-    steady = [each for each in known if each.rate == 1.0]
-    if not steady:
-        return None
+    answer of the baseline in its turn, where the task's other answers passed. And of how many
+    answers that is; (0, 0) where each task was asked once."""
     lost = tried = 0
     for each in known:
         grades = each.grades
@@ -61,10 +59,16 @@ def _steady(known: Sequence[Known], decision: Decision, extra: float) -> float |
             if len(grades) > 1 and all(grades[:place] + grades[place + 1 :]):
                 tried += 1
                 lost += not grade
+    return lost / max(tried, 1), tried
+
+
+def _steady(known: Sequence[Known], decision: Decision, extra: float) -> float | None:
+    if not any(each.rate == 1.0 for each in known):
+        return None
     test = decision.pass_
+    rate, tried = steady_losses(known)
     if not tried:
         return extra + test.unrepeated
-    rate = lost / tried
     return extra + test.tolerance + rate + test.errors * math.sqrt(rate * (1 - rate) / tried)
 
 

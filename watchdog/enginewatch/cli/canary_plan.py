@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from enginewatch.canary.baseline import Baseline
-from enginewatch.canary.calibrate import tolerances
+from enginewatch.canary.calibrate import steady_losses, tolerances
 from enginewatch.canary.decision import Decision
 from enginewatch.canary.power import Draw, Fleet, Needed, Setting, flips, needed, shifted
 
@@ -78,7 +78,7 @@ def scenarios(decision: Decision, baseline: Baseline | None, accepted: float) ->
         yield _lost(
             f"steady, all families, answers to {steady} tasks that always passed",
             Setting(found.steady, 0.0, _alpha(decision, "steady")),
-            0.0,
+            steady_losses(baseline.known)[0],
             0.0,
         )
     if found.pass_ is not None:
