@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import random
-import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from enginewatch.config import InhibitRuleConfig, parse_config, parse_matchers
-from enginewatch.model import Alert, Labels, MatchOp, matches_all
+from enginewatch.alerting.rules import AlertingRule, load_rule_files
+from enginewatch.config import parse_config, parse_matchers
+from enginewatch.model import Alert, Labels, matches_all
 from enginewatch.notify.inhibit import (
     LINGER,
     Inhibitor,
@@ -154,44 +154,39 @@ def test_a_gpu_fault_mutes_what_it_explains_if_it_pages_itself() -> None:
     assert not muted(inhibitor, Labels(verdict="quality_collapse", deployment="d"))
 
 
-def verdicts() -> list[str]:
-    found = set(re.findall(r"verdict: (\w+)", "".join(p.read_text() for p in rule_files())))
-    named = ["engine_mismatch", "cuda_oom", "collective_hang", "quality_collapse", "gpu_fault"]
-    return sorted({*found, *named})
-
-
-def targets(one: InhibitRuleConfig) -> set[str]:
-    """Verdicts that it may mute. What else it asks for can only make it mute less."""
-    asked = [m for m in one.target_matchers if m.name == "verdict"]
-    return {verdict for verdict in verdicts() if all(m.matches(verdict) for m in asked)}
-
-
-def sources(one: InhibitRuleConfig) -> list[str]:
-    if any(m.name == "alertname" for m in one.source_matchers):
-        return ["EngineDeploymentDown"]
-    asked = [m for m in one.source_matchers if m.name == "verdict"]
-    return [verdict for verdict in verdicts() if all(m.matches(verdict) for m in asked)]
+def alerts() -> list[Labels]:
+    """What the shipped rules can fire, by the labels that they give."""
+    return [
+        Labels({name: text.text for name, text in rule.labels.items()}, alertname=rule.name)
+        for file in load_rule_files(rule_files())
+        for group in file.groups
+        for rule in group.rules
+        if isinstance(rule, AlertingRule)
+    ]
 
 
 def test_no_two_alerts_can_mute_each_other() -> None:
-    mutes: dict[str, set[str]] = {}
+    mutes: dict[Labels, set[Labels]] = {}
     for one in shipped_rules():
-        for source in sources(one):
-            mutes.setdefault(source, set()).update(targets(one))
+        for source in alerts():
+            if matches_all(source, one.source_matchers):
+                targets = {each for each in alerts() if matches_all(each, one.target_matchers)}
+                mutes.setdefault(source, set()).update(targets - {source})
 
-    def reach(verdict: str, seen: frozenset[str]) -> None:
-        assert verdict not in seen, f"{verdict} can mute itself by way of {sorted(seen)}"
-        for target in mutes.get(verdict, ()):
-            reach(target, seen | {verdict})
+    def reach(alert: Labels, seen: tuple[Labels, ...]) -> None:
+        assert alert not in seen, f"{alert} can mute itself by way of {seen}"
+        for target in mutes.get(alert, ()):
+            reach(target, (*seen, alert))
 
-    for verdict in mutes:
-        reach(verdict, frozenset())
+    for alert in mutes:
+        reach(alert, ())
 
 
 def test_only_what_pages_mutes() -> None:
     for one in shipped_rules():
-        asked = {m.name: m.value for m in one.source_matchers if m.op is MatchOp.EQUAL}
-        assert asked.get("severity") == "page" or asked.get("alertname") == "EngineDeploymentDown"
+        sources = [each for each in alerts() if matches_all(each, one.source_matchers)]
+        assert sources, one
+        assert {each["severity"] for each in sources} == {"page"}, one
 
 
 @pytest.mark.skipif(not shutil.which("amtool"), reason="apt-get install prometheus-alertmanager")
