@@ -20,6 +20,7 @@ from enginewatch.canary.lmeval import read_evaluation
 from enginewatch.preflight.artifacts import engine_dir, folder, library, model_repository
 from enginewatch.preflight.errors import PreflightError
 from enginewatch.preflight.facts import Facts
+from enginewatch.preflight.named_here import named_here
 from enginewatch.preflight.readers.checkpoint import read_checkpoint
 from enginewatch.preflight.readers.commands import (
     Started,
@@ -190,11 +191,15 @@ ELSEWHERE: Final = frozenset({"--url"})
 
 
 def gather(inputs: Inputs, more: Iterable[Facts] = ()) -> Facts:
-    """Everything that the inputs say, and `more`. Raises PreflightError for wrong use."""
+    """Everything that the inputs say, with what lies where their commands point, and `more`.
+
+    Raises PreflightError for wrong use.
+    """
     found = (
         READERS[name](value)
         for name, values in inputs.given.items()
         if name not in ELSEWHERE
         for value in values
     )
-    return reduce(add, (*found, *more), Facts())
+    facts = reduce(add, (*found, *more), Facts())
+    return facts + named_here(facts)
