@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from enginewatch.collect.process_identity import Identity
 from enginewatch.collect.process_table import Stat, State, parse_stat
@@ -140,6 +142,39 @@ def test_processes_that_are_alike_are_told_apart_by_age() -> None:
 
 def placed(seen: list[Seen]) -> list[Labels]:
     return list(follow(Tracks(), seen, 0, DEFAULTS).places.values())
+
+
+def test_one_of_two_alike_goes_and_the_other_is_called_otherwise() -> None:
+    machine = Machine()
+    first, second = (process(pid, rank="", role="engine", target=None) for pid in (1, 2))
+    machine.look(first, second)
+    assert machine.look(second)["starts_total"] == {"": 1}
+    assert machine.look(second, process(3, rank="", role="engine", target=None))[
+        "starts_total"
+    ] == {"0": 1, "1": 2}
+
+
+LOOKS = st.lists(
+    st.lists(
+        st.tuples(st.integers(1, 6), st.sampled_from(["", "TP0"]), st.sampled_from([None, TARGET])),
+        unique_by=lambda each: each[0],
+        max_size=5,
+    ),
+    max_size=6,
+)
+
+
+@settings(deadline=None)
+@given(LOOKS)
+def test_whatever_comes_and_goes_is_told_of(looks: list[list[tuple[int, str, Any]]]) -> None:
+    """Ranks get their names late, engines become targets late, and processes end at any time."""
+    machine = Machine()
+    for look in looks:
+        seen = [process(pid, rank=rank, target=target) for pid, rank, target in look]
+        tracks = machine.tracks = follow(machine.tracks, seen, machine.now, DEFAULTS)
+        told = [each for each in samples(tracks, seen, machine.now) if "starts" in each.labels.name]
+        assert len({each.labels for each in told}) == len(seen)
+        assert all(each.value >= 1 for each in told)
 
 
 @pytest.mark.parametrize(

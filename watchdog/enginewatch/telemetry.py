@@ -15,6 +15,7 @@ from enginewatch import __version__
 from enginewatch.alerting.events import GroupStatus
 from enginewatch.collect.ingest import SCRAPE_ERROR
 from enginewatch.collect.loop import Health, TargetState
+from enginewatch.collect.revive import COLLECTORS, failures
 from enginewatch.keeper import Keeper
 from enginewatch.model import METRIC_NAME, Labels, Millis, Sample
 from enginewatch.notify.heartbeat import Heartbeat
@@ -64,6 +65,7 @@ class Telemetry(Collector):
         yield from self._configuration()
         yield from self._scrapes()
         yield from self._rules()
+        yield from self._collectors()
         yield from self._store()
         yield from self._notifications()
         yield from self._state()
@@ -136,6 +138,16 @@ class Telemetry(Collector):
             "When the rules were last evaluated, in Unix time.",
             self.evaluated_at / 1000,
         )
+
+    def _collectors(self) -> Iterator[Metric]:
+        failed = CounterMetricFamily(
+            "enginewatch_collector_failures",
+            "Failures of a collector's own work; it begins again after each.",
+            labels=["collector"],
+        )
+        for name in COLLECTORS:
+            failed.add_metric([name], failures[name])
+        yield failed
 
     def _store(self) -> Iterator[Metric]:
         stats = self._watched.store()

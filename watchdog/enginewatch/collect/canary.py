@@ -32,6 +32,7 @@ from enginewatch.collect.canary_budget import Budget
 from enginewatch.collect.canary_state import CanaryState
 from enginewatch.collect.discovery import Discovery
 from enginewatch.collect.probe_progress import key_of
+from enginewatch.collect.revive import failures
 from enginewatch.collect.target import ScrapeTarget
 from enginewatch.config import CanaryConfig, Config
 from enginewatch.errors import EnginewatchError
@@ -142,6 +143,7 @@ class CanaryCollector:
             try:
                 await self.look()
             except Exception:  # noqa: BLE001 - one bad look must not end all of it
+                failures["canary"] += 1
                 _log.exception("the canary was not looked after")
             await asyncio.sleep(_TICK)
 

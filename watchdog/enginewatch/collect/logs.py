@@ -22,6 +22,7 @@ from typing import Final
 from enginewatch.collect.base import Write
 from enginewatch.collect.journal import Stream, streams
 from enginewatch.collect.logs_found import Found
+from enginewatch.collect.revive import failures
 from enginewatch.collect.tail import Lines, TailedFile, TailError
 from enginewatch.config import Config, matching
 from enginewatch.config.logs import LogFilesConfig
@@ -102,6 +103,7 @@ class LogCollector:
             try:
                 await loop.run_in_executor(self._thread, self.turn)
             except Exception:  # noqa: BLE001 - one bad turn must not end the following
+                failures["logs"] += 1
                 _log.exception("the logs could not be read")
             await asyncio.sleep(_TURN)
 

@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from enginewatch.collect.deadline import LagClock, within
+from enginewatch.collect.revive import keep_running
 from enginewatch.collect.rounds import Columns, Rounds
 from enginewatch.config import NvmlConfig
 from enginewatch.model import METRIC_NAME, Labels, Millis, Sample
@@ -86,14 +87,8 @@ class NvmlCollector:
         self.starts: int = 0
 
     def start(self) -> None:
-        self._tasks = [
-            asyncio.create_task(work, name=f"nvml: {what}")
-            for what, work in (
-                ("lag", self._lag.run()),
-                ("helper", self._run()),
-                ("status", self._tell_status()),
-            )
-        ]
+        work = (self._lag.run, self._run, self._tell_status)
+        self._tasks = [keep_running("nvml", each) for each in work]
 
     async def stop(self) -> None:
         for task in self._tasks:

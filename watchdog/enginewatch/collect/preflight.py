@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from enginewatch.collect.base import Write
+from enginewatch.collect.revive import keep_running
 from enginewatch.config import PreflightConfig
 from enginewatch.errors import EnginewatchError
 from enginewatch.evidence.ring import EvidenceRing
@@ -59,7 +60,7 @@ class PreflightCollector:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="preflight")
+        self._task = keep_running("preflight", self._run)
 
     async def stop(self) -> None:
         if self._task is not None:

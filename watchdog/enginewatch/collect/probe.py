@@ -18,6 +18,7 @@ from enginewatch.collect.probe_dialect import Result
 from enginewatch.collect.probe_http import ProbeClient
 from enginewatch.collect.probe_progress import Progress, Seen, key_of
 from enginewatch.collect.probe_schedule import Ended, Standing, Step
+from enginewatch.collect.revive import failures
 from enginewatch.collect.target import ScrapeTarget
 from enginewatch.config import Config, ProbeConfig
 from enginewatch.evidence.ring import EvidenceRing
@@ -116,6 +117,7 @@ class Prober:
             try:
                 self.look()
             except Exception:  # noqa: BLE001 - one bad look must not end all probing
+                failures["probe"] += 1
                 _log.exception("the probes were not looked after")
             await asyncio.sleep(_TICK)
 

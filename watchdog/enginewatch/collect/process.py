@@ -23,6 +23,7 @@ from enginewatch.collect.process_identity import (
 )
 from enginewatch.collect.process_look import Looker
 from enginewatch.collect.process_track import JOB, Defaults, Seen, Tracks, follow, samples
+from enginewatch.collect.revive import keep_running
 from enginewatch.collect.rounds import Rounds
 from enginewatch.config import ProcessesConfig
 from enginewatch.model import METRIC_NAME, Labels, Millis, Sample, Target
@@ -68,8 +69,7 @@ class ProcessCollector:
         self.hung = False
 
     def start(self) -> None:
-        work = (self._lag.run(), self._run())
-        self._tasks = [asyncio.create_task(each, name="processes") for each in work]
+        self._tasks = [keep_running("processes", work) for work in (self._lag.run, self._run)]
 
     async def stop(self) -> None:
         for task in self._tasks:

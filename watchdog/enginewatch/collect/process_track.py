@@ -83,6 +83,8 @@ def follow(before: Tracks, seen: Sequence[Seen], now: Millis, defaults: Defaults
     starts = Counter(before.starts)
     starts.update(labels for key, labels in places.items() if key not in before.places)
     live = frozenset(places.values())
+    # One that is called otherwise now, because another like it came or went, has started once.
+    starts.update(live - starts.keys())
     # A place that is empty keeps its count for as long as its engine has any process left.
     engines = {_engine(labels) for labels in live}
     kept = {labels: count for labels, count in starts.items() if _engine(labels) in engines}
