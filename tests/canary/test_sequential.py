@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from enginewatch.canary.calibrate import mean_variance
 from enginewatch.canary.decision import Decision, read_decision, shipped_decision
 from enginewatch.canary.errors import CanaryError
 from enginewatch.canary.power import Fleet, Setting, flips, needed, shifted
-from enginewatch.canary.sequential import EProcess, Watch, standard_error
+from enginewatch.canary.sequential import EProcess, Watch
 from enginewatch.cli.canary_plan import DROPS, plan_lines, rows, scenarios
 from enginewatch.rulepack import rules_path
 
@@ -218,11 +219,10 @@ def test_what_was_saved_by_another_is_refused(saved: dict[str, object]) -> None:
 # The numbers.
 
 
-def test_a_standard_error_from_repetitions() -> None:
-    assert standard_error([[1.0], [0.0]]) is None
-    assert standard_error([[1.0, 1.0], [0.0, 0.0]]) == 0
-    rows_ = [[1.0, 0.0]] * 100
-    assert standard_error(rows_) == pytest.approx(math.sqrt(0.5 / 2 / 100))
+def test_a_variance_from_repetitions() -> None:
+    assert mean_variance([[1.0], [0.0]]) is None
+    assert mean_variance([[1.0, 1.0], [0.0, 0.0]]) == 0
+    assert mean_variance([[1.0, 0.0]] * 100) == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(

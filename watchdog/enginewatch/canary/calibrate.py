@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import median, variance
 from typing import Final
 
 from enginewatch.canary.baseline import Known
 from enginewatch.canary.decision import Decision
-from enginewatch.canary.sequential import standard_error
 
 _NORMAL: Final = 1.4826
 """The standard deviation of normal numbers, in medians of their absolute values."""
@@ -31,21 +30,41 @@ class Tolerances:
     scale: float
 
 
-def tolerances(known: Sequence[Known], decision: Decision, extra: float = 0.0) -> Tolerances:
-    """Of the tasks of one test; `extra` is a drop of the pass rate that is accepted on top."""
+def tolerances(
+    known: Sequence[Known],
+    decision: Decision,
+    extra: float = 0.0,
+    whole: Sequence[Known] | None = None,
+) -> Tolerances:
+    """Of the tasks of one test; `extra` is a drop of the pass rate that is accepted on top.
+
+    `whole` is the baseline that they are a part of: a family of few tasks may show no
+    variation by luck, and is then taken to vary as much as all of them do.
+    """
+    whole = known if whole is None else whole
     rates = [each.rate for each in known if each.rate is not None]
-    grades = [[float(grade) for grade in each.grades] for each in known if each.grades]
-    error = standard_error(grades)
+    errors = [
+        math.sqrt(variance / len(rates))
+        for part in (known, whole)
+        if (variance := mean_variance([each.grades for each in part])) is not None and rates
+    ]
     test = decision.pass_
-    allowed = extra + (test.unrepeated if error is None else test.tolerance + test.errors * error)
+    allowed = extra + (test.tolerance + test.errors * max(errors) if errors else test.unrepeated)
     scale = _scale(known, decision)
     return Tolerances(
         pass_=allowed if rates else None,
         gain=1 - min(rates, default=1.0),
-        steady=_steady(known, decision, extra),
+        steady=_steady(known, whole, decision, extra),
         logprob=_logprob(known, decision, scale),
         scale=scale,
     )
+
+
+def mean_variance(rows: Iterable[Sequence[float]]) -> float | None:
+    """The mean over rows of the variance of a row's mean, by how its own numbers differ; None
+    where no row has two. Rows of one number are taken to vary as the others do."""
+    squares = [variance(row) / len(row) for row in rows if len(row) > 1]
+    return math.fsum(squares) / len(squares) if squares else None
 
 
 def steady_losses(known: Sequence[Known]) -> tuple[float, int]:
@@ -62,14 +81,28 @@ def steady_losses(known: Sequence[Known]) -> tuple[float, int]:
     return lost / max(tried, 1), tried
 
 
-def _steady(known: Sequence[Known], decision: Decision, extra: float) -> float | None:
+def _steady(
+    known: Sequence[Known], whole: Sequence[Known], decision: Decision, extra: float
+) -> float | None:
     if not any(each.rate == 1.0 for each in known):
         return None
     test = decision.pass_
-    rate, tried = steady_losses(known)
-    if not tried:
+    if not steady_losses(whole)[1]:
         return extra + test.unrepeated
-    return extra + test.tolerance + rate + test.errors * math.sqrt(rate * (1 - rate) / tried)
+    if not steady_losses(whole)[0]:  # a model that answers alike each time
+        return extra + test.tolerance
+    rate, tried = steady_losses(known)
+    return extra + test.tolerance + _upper(rate, tried, test.errors)
+
+
+def _upper(rate: float, tried: int, errors: float) -> float:
+    """The upper end of Wilson's interval of a rate, so many standard errors wide."""
+    square = errors * errors
+    middle = rate + square / (2 * max(tried, 1))
+    spread = errors * math.sqrt(
+        rate * (1 - rate) / max(tried, 1) + square / (4 * max(tried, 1) ** 2)
+    )
+    return (middle + spread) / (1 + square / max(tried, 1))
 
 
 def _scale(known: Sequence[Known], decision: Decision) -> float:

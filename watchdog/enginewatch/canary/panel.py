@@ -83,7 +83,7 @@ class Panel:
 
     def _group(self, name: str, families: int, accepted: float) -> _Group:
         known = [each for each in self.baseline.known if name in (OVERALL, each.task.family)]
-        found = tolerances(known, self._decision, accepted)
+        found = tolerances(known, self._decision, accepted, self.baseline.known)
         settings = {
             "pass": (found.pass_, found.gain, self._decision.budget.pass_),
             "steady": (found.steady, 0.0, self._decision.budget.steady),

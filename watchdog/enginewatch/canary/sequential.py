@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from enginewatch.canary.decision import Decision
@@ -184,18 +184,3 @@ class Watch:
         self._highest, self._recovered, self.alarm = highest, recovered, alarm
         self._lost, self._since, self._largest = lost, since, largest
         self.answers = answers
-
-
-def standard_error(rows: Sequence[Sequence[float]]) -> float | None:
-    """Of the mean over rows of each row's mean, by how a row's own numbers differ; None where no
-    row has two. Rows of one number are taken to vary as the others do."""
-    squares = [_variance(row) / len(row) for row in rows if len(row) > 1]
-    if not squares:
-        return None
-    mean = math.fsum(squares) / len(squares)
-    return math.sqrt(mean * len(rows)) / len(rows)
-
-
-def _variance(row: Sequence[float]) -> float:
-    mean = math.fsum(row) / len(row)
-    return math.fsum((each - mean) ** 2 for each in row) / (len(row) - 1)
