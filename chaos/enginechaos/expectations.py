@@ -77,6 +77,7 @@ def unexpected(
         f"{d.receiver}: {'firing' if d.firing else 'resolved'} {d.verdict or 'without a verdict'}"
         + (f" of {d.deployment or 'no deployment'}" if d.deployment != deployment else "")
         + (f" ({d.severity})" if d.severity else "")
+        + (f": {d.headline}" if d.headline else "")
         for d in deliveries
         if d.verdict not in known or d.deployment != deployment
     ]

@@ -18,7 +18,8 @@ test at most; `journal.json` holds all of them. Its schema, version 1 (times are
       "figures": {"detect"|"deliver"|"resolve": seconds},
       "budget": {"detect"|"deliver"|"resolve": seconds, "before": text, "answers": number},
       "signal": {"name": text, "points": [[time, value]]},
-      "deliveries": [{"at", "receiver", "key", "status", "verdict", "deployment", "severity"}]}
+      "deliveries": [{"at", "receiver", "key", "status", "verdict", "deployment", "severity",
+                      "headline"}]}
 
     WHAT = steady | undo_written | injected | verified | pending | firing | delivered | undone |
            resolved | resolve_delivered | steady_again | aborted | note

@@ -117,7 +117,7 @@ def test_a_stopped_rank_in_a_pod_is_undone_from_disk_by_another_process(
     assert fault.verify(target).found
     assert list(world.engine.stopped()) == [False, True]
     (said,) = settle_all(tmp_path)
-    assert said.startswith("stopped rank: sent CONT to VLLM::Worker_TP1")
+    assert said.startswith("stopped rank: sent CONT to stand-in-rank_1")
     assert not any(world.engine.stopped())
 
 

@@ -294,7 +294,7 @@ def test_what_a_killed_run_left_is_undone_by_command_and_stands_in_the_way(suite
         check=False,
     )
     assert undo.returncode == 0
-    assert "stopped rank: sent CONT to VLLM::Worker_TP1" in undo.stdout
+    assert "stopped rank: sent CONT to stand-in-rank_1" in undo.stdout
     _wait_for(lambda: not suite.stopped())
 
 

@@ -34,6 +34,7 @@ def record(outcome: str = "passed", name: str = "test_one", text: str = "fine") 
             "verdict": text,
             "deployment": text,
             "severity": text,
+            "headline": text,
         }
     ]
     return Record(

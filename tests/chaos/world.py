@@ -28,6 +28,7 @@ from enginechaos.processes import Process, process, stat
 
 DEPLOYMENT = "chat-staging"
 VERDICT = "collective_hang"
+RANK = "stand-in-rank"
 
 
 @dataclass
@@ -170,6 +171,7 @@ class World:
             "deployment": DEPLOYMENT,
             "engine": {"url": self.url, "model": "m"},
             "act": {"kind": "local"},
+            "processes": {"rank": f"^{RANK}_(?P<rank>[0-9]+)"},
             "may_induce": [VERDICT],
             "limits": {"fault": 30, "run": 120, "steady": 3},
             "watchdog": {"url": self.watchdog_url},
@@ -202,8 +204,8 @@ def world(ranks: int = 2) -> Iterator[World]:
 
 @contextlib.contextmanager
 def rank(number: int) -> Iterator[Process]:
-    """A process that calls itself as a rank of vLLM does, and does nothing."""
-    command = [f"VLLM::Worker_TP{number}", "-c", "import time; time.sleep(600)"]
+    """A process that does nothing, by a name that no watchdog on this machine takes for a rank."""
+    command = [f"{RANK}_{number}", "-c", "import time; time.sleep(600)"]
     running = subprocess.Popen(command, executable=sys.executable)
     try:
         found = process(running.pid)

@@ -24,6 +24,8 @@ class Delivery:
     verdict: str
     deployment: str
     severity: str
+    headline: str = ""
+    """What a person reads first: the alerts' names, or the provider's own line."""
     alerts: frozenset[str] = frozenset()
     body: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -36,6 +38,7 @@ class Delivery:
             "verdict": self.verdict,
             "deployment": self.deployment,
             "severity": self.severity,
+            "headline": self.headline,
         }
 
 

@@ -47,6 +47,7 @@ class PagerDuty(Provider):
                 verdict=str(payload.get("class", "")),
                 deployment=str(payload.get("group", "")),
                 severity=_SEVERITIES.get(str(payload.get("severity")), ""),
+                headline=str(payload.get("summary", "")),
                 alerts=_alerts(payload) if firing else frozenset(),
                 body=body,
             )

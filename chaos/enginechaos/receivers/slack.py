@@ -91,6 +91,7 @@ class Slack(Provider):
                 verdict=runbook[1] if runbook else "",
                 deployment=facts_of(body).get("deployment", ""),
                 severity=_SEVERITIES.get(next(colours, ""), ""),
+                headline=str(body.get("text", "")),
                 alerts=frozenset([shown]),
                 body=dict(body),
             )

@@ -44,6 +44,7 @@ class Webhook(Provider):
                 verdict=common.get("verdict", ""),
                 deployment=common.get("deployment", ""),
                 severity=common.get("severity", ""),
+                headline=", ".join(sorted({a["labels"].get("alertname", "") for a in firing})),
                 alerts=frozenset(str(alert["fingerprint"]) for alert in firing),
                 body=body,
             )
