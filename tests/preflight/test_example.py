@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from tests.preflight.test_deploy import parsed
 
 from enginewatch.cli import main
 from enginewatch.preflight.errors import PreflightError
@@ -23,11 +24,23 @@ FOUND = {
 """By the first option, a finding that the README's remark is about."""
 
 
-def readme_commands() -> list[list[str]]:
+def readme_blocks() -> list[list[list[str]]]:
+    """The commands of each console block of the section, word by word."""
     text = README.read_text(encoding="utf-8")
     section = text.partition("\n## Preflight\n")[2].partition("\n## ")[0]
-    lines = re.findall(r"^\$ (enginewatch preflight [^#\n]*)", section, re.MULTILINE)
-    return [shlex.split(line) for line in lines]
+    blocks = re.findall(r"^```console\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    lines = [re.findall(r"^\$ (enginewatch .*)", block, re.MULTILINE) for block in blocks]
+    return [[shlex.split(line, comments=True) for line in block] for block in lines]
+
+
+def readme_commands() -> list[list[str]]:
+    """Those that run on the example."""
+    return readme_blocks()[0]
+
+
+def test_every_command_of_the_section_exists() -> None:
+    for words in (words for block in readme_blocks() for words in block):
+        parsed(words[: words.index("&&")] if "&&" in words else words)
 
 
 def test_the_readme_begins_with_the_example() -> None:

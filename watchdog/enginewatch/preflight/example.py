@@ -20,7 +20,7 @@ FOLDER: Final = "preflight-example"
 COMMANDS: Final = (
     "--engine-dir engine --gpus 4xB200 --runtime tensorrt-llm=1.2.1 --runtime tensorrt=10.14.1.48",
     "--script launch.sh --gpus 4xH100 --workload prompt=3000,decode=300",
-    "--model checkpoint --gpus H200 --evals evals/candidate.csv --baseline-evals evals/baseline.csv",
+    "--model checkpoint --gpus H200 --evals evals/nvfp4.csv --baseline-evals evals/bf16.csv",
     "--manifest deployment.yml --gpus 4xH200",
 )
 """What to try in the folder, options of `enginewatch preflight`; the README shows these."""
@@ -144,8 +144,8 @@ def _files() -> Iterator[tuple[str, bytes]]:
     yield "checkpoint/config.json", _json(_CHECKPOINT)
     yield "checkpoint/hf_quant_config.json", _json(_QUANTIZED)
     yield "checkpoint/model.safetensors", _weights()
-    yield "evals/baseline.csv", _scores(lost=0)
-    yield "evals/candidate.csv", _scores(lost=102)
+    yield "evals/bf16.csv", _scores(lost=0)
+    yield "evals/nvfp4.csv", _scores(lost=102)
 
 
 def _json(value: Mapping[str, Any]) -> bytes:
