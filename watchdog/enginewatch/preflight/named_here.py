@@ -21,10 +21,12 @@ _OUTPUT: Final = ("trtllm-build",)
 
 def named_here(facts: Facts) -> Facts:
     """What the commands among the facts name, beyond what was given."""
-    given = {
-        Path(each.where).resolve()
-        for each in (*facts.checkpoints, *facts.engines, *facts.repositories)
-    }
+    places = [
+        *(each.where for each in facts.checkpoints),
+        *(each.where for each in facts.engines),
+        *(each.where for each in facts.repositories),
+    ]
+    given = {Path(place).resolve() for place in places}
     found = Facts()
     for path, role in _paths(facts):
         if path.resolve() in given:
