@@ -20,8 +20,9 @@ What stands against a wrong answer:
 What one changed byte can still do in files without a checksum: make one model of the table into
 another of the same capability, bus, cache and memory (RTX 3070 with 46 SMs into 3060 Ti with 38),
 so the number of SMs and the model are then wrong while the capability is right. Of 1,093,950
-changes of one byte in thirteen public heads none gave another capability or version, and 4 such
-another model. Several changed bytes can forge any record; this is no signature.
+changes of one byte in thirteen public heads none gave another capability or version, and 5
+another model, 4 of them with another number of SMs. Several changed bytes can forge any record;
+this is no signature.
 """
 
 from __future__ import annotations
