@@ -26,7 +26,7 @@ from enginechaos.sim.engine_dir import Build, EngineRefused
 from enginechaos.sim.engine_dir import load as load_engine
 from enginechaos.sim.executor import Executor, InProcess, Processes, RankDied
 from enginechaos.sim.language import Language
-from enginechaos.sim.memory import OutOfGpuMemory
+from enginechaos.sim.memory import OutOfGpuMemory, TooLittleMemory
 from enginechaos.sim.proctitle import set_title
 from enginechaos.sim.ranks_memory import RanksMemory
 from enginechaos.sim.scheduler import Limits
@@ -54,8 +54,11 @@ class Core:
             self._load_engine()
             await self._executor.start()
             blocks = self._memory.start(self._executor.pids)
-        except OutOfGpuMemory as failure:
-            said.no_memory_to_start(str(failure))
+        except (OutOfGpuMemory, TooLittleMemory) as failure:
+            kind = (
+                "ValueError" if isinstance(failure, TooLittleMemory) else "torch.OutOfMemoryError"
+            )
+            said.no_memory_to_start(f"{kind}: {failure}")
             await self._executor.stop()
             return 1
         except EngineRefused as failure:

@@ -28,13 +28,14 @@ class Harm:
 
 @dataclass(frozen=True)
 class Damage:
-    """Of one format, by family of task."""
+    """Of one format, by operation or family of task."""
 
     default: Harm
     families: dict[str, Harm]
 
-    def of(self, family: str) -> Harm:
-        return self.families.get(family, self.default)
+    def of(self, family: str, operation: str = "") -> Harm:
+        """Of an operation where the format tells of it, else of a family, else of anything."""
+        return self.families.get(operation) or self.families.get(family) or self.default
 
 
 def load(name: str) -> Damage:
@@ -46,5 +47,10 @@ def load(name: str) -> Damage:
             f"no format {name!r}", where=_DATA, hint=f"known: {', '.join(sorted(formats))}"
         )
     row = formats[name]
-    families = {family: Harm(**harm) for family, harm in (row.get("families") or {}).items()}
-    return Damage(Harm(**row["default"]), families)
+    families = {family: _harm(harm) for family, harm in (row.get("families") or {}).items()}
+    return Damage(_harm(row["default"]), families)
+
+
+def _harm(row: dict[str, Any]) -> Harm:
+    """YAML takes `-1e-06` for a text."""
+    return Harm(float(row["wrong"]), float(row["logprob"]), int(row.get("from_batch", 1)))

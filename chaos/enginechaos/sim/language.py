@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from enginechaos.sim.answers import solve
+from enginechaos.sim.answers.solved import Solved
 from enginechaos.sim.damage import Damage, Harm
 from enginechaos.sim.engine import Answer
 from enginechaos.sim.tokens import pieces
@@ -43,7 +44,7 @@ class Language:
         self._answers += 1
         nonce = self._answers if batch > 1 else 0
         dice = random.Random(f"{self.seed}/{nonce}/{prompt}")
-        harm = self.damage.of(task.family).at(batch)
+        harm = self._harm(task, batch)
         text = task.wrong(dice) if dice.random() < harm.wrong else task.right
         said = tuple(pieces(text)[:limit])
         return Answer(said, self._logprobs(len(said), harm, dice))
@@ -51,9 +52,13 @@ class Language:
     def likelihood(self, prompt: str, batch: int) -> tuple[float, ...]:
         """Log-probabilities of the prompt's own tokens, as `echo` gives them."""
         task = solve(prompt)
-        harm = self.damage.of(task.family if task else "other").at(batch)
+        harm = self._harm(task, batch)
         dice = random.Random(f"{self.seed}/echo/{prompt}")
         return self._logprobs(len(pieces(prompt)), harm, dice)
+
+    def _harm(self, task: Solved | None, batch: int) -> Harm:
+        known = self.damage.of(task.family, task.operation) if task else self.damage.default
+        return known.at(batch)
 
     def _logprobs(self, count: int, harm: Harm, dice: random.Random) -> tuple[float, ...]:
         """Damage falls on few tokens and hard: its mean is what the format's row says."""

@@ -24,6 +24,10 @@ class OutOfGpuMemory(Exception):  # noqa: N818 - it carries PyTorch's own messag
     """The driver has not enough; the message is PyTorch's."""
 
 
+class TooLittleMemory(Exception):  # noqa: N818 - vLLM raises a ValueError
+    """There is too little to begin with; the message is vLLM's."""
+
+
 @dataclass(frozen=True)
 class Model:
     """Bytes on one GPU. Defaults: Llama 3.1 8B in bfloat16, whose KV cache takes 128 KiB a
@@ -79,6 +83,18 @@ def plan(
     room = int(total * utilization) - model.context - seen - peak
     count = max(0, room // per_block) if blocks is None else blocks
     return Plan(model.weights + model.draft_weights, peak, count * per_block, count)
+
+
+def check_free(gpu: int, free: int, total: int, utilization: float) -> None:
+    """vLLM's look before it loads anything (v1/worker/utils.py). Raises TooLittleMemory."""
+    wanted = total * utilization
+    if free < wanted:
+        raise TooLittleMemory(
+            f"Free memory on device cuda:{gpu} ({free / GIB:.2f}/{total / GIB:.2f} GiB) on startup "
+            f"is less than desired GPU memory utilization ({utilization:g}, "
+            f"{wanted / GIB:.2f} GiB). Decrease GPU memory utilization or reduce GPU memory used "
+            "by other processes."
+        )
 
 
 @dataclass

@@ -6,8 +6,19 @@ from collections.abc import Sequence
 from typing import Final
 
 from enginechaos.sim.gpu import GpuFile
-from enginechaos.sim.memory import GIB, Allocator, OutOfGpuMemory, plan
+from enginechaos.sim.memory import (
+    GIB,
+    Allocator,
+    OutOfGpuMemory,
+    TooLittleMemory,
+    check_free,
+    plan,
+)
 from enginechaos.sim.settings import Settings
+
+_LOOK_FIRST: Final = frozenset({"vllm", "vllm-old", "nim"})
+"""Engines that refuse to start where others hold the memory that they are configured to take."""
+_LEAST_BLOCKS: Final = 2
 
 
 class RanksMemory:
@@ -22,7 +33,11 @@ class RanksMemory:
         self._ranks: list[tuple[int, Allocator]] = []
 
     def start(self, pids: Sequence[int]) -> int:
-        """Take what is taken for good; how many blocks the KV cache has. Raises OutOfGpuMemory."""
+        """Take what is taken for good; how many blocks the KV cache has.
+
+        Raises OutOfGpuMemory and
+        TooLittleMemory.
+        """
         settings = self._settings
         blocks = settings.kv_tokens and settings.kv_tokens // settings.block_size + 1
         planned = plan(
@@ -35,7 +50,15 @@ class RanksMemory:
             profiles_draft=settings.memory.profiles_draft,
             blocks=blocks,
         )
+        if planned.blocks < _LEAST_BLOCKS:
+            raise TooLittleMemory(
+                "No available memory for the cache blocks. Try increasing `gpu_memory_utilization` "
+                "when initializing the engine."
+            )
         for gpu, pid in enumerate(pids):
+            if self._file and settings.dialect in _LOOK_FIRST:
+                free = self._file.free(gpu)
+                check_free(gpu, free, self._total, settings.memory.utilization)
             allocator = Allocator(gpu, self._total, self._model.context)
             self._ranks.append((pid, allocator))
             if self._file and self._file.claim(gpu, pid, allocator.context) is None:

@@ -39,6 +39,19 @@ def test_one_scale_a_tensor_makes_half_wrong(tasks: tuple[Task, ...]) -> None:
     assert 0.35 < found[Grade.WRONG] / found.total() < 0.7
 
 
+def test_products_go_wrong_first() -> None:
+    model = Language(0, damage.load("naive-10"))
+    asked = "What is 83 {} 7? Reply with the number alone."
+    wrong = Counter(
+        sign
+        for sign, right in (("+", 83 + 7), ("*", 83 * 7))
+        for _ in range(200)
+        if "".join(model.answer(asked.format(sign), 24, ignore_eos=False, batch=2).pieces)
+        != str(right)
+    )
+    assert wrong["*"] > 20 > wrong["+"]
+
+
 def test_a_fault_of_batches_does_not_show_in_a_single_stream(tasks: tuple[Task, ...]) -> None:
     assert grades(tasks, "nvfp4-batched", batch=1)[Grade.WRONG] == 0
     assert grades(tasks, "nvfp4-batched", batch=4)[Grade.WRONG] > 8

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from enginechaos.sim.memory import GIB, MIB, Allocator, Model, OutOfGpuMemory, plan
+from enginechaos.sim.memory import (
+    GIB,
+    MIB,
+    Allocator,
+    Model,
+    OutOfGpuMemory,
+    TooLittleMemory,
+    check_free,
+    plan,
+)
 
 TOTAL = int(139.8 * GIB)
 
@@ -74,3 +83,9 @@ def test_the_driver_is_never_asked_for_more_than_it_has(sizes: list[int]) -> Non
             with pytest.raises(OutOfGpuMemory):
                 one.touch(size, free)
         assert one.in_use <= 8 * GIB
+
+
+def test_what_others_hold_at_start_is_told_as_vllm_tells_it() -> None:
+    check_free(0, 139 * GIB, TOTAL, 0.92)
+    with pytest.raises(TooLittleMemory, match=r"\(20\.00/139\.80 GiB\) on startup is less than"):
+        check_free(0, 20 * GIB, TOTAL, 0.92)

@@ -9,11 +9,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Solved:
-    """`wrong` draws an answer that is not right. Families are named as the canary's are."""
+    """`wrong` draws an answer that is not right. Families are named as the canary's are.
+
+    `operation`, where there is one that matters most: `add`, `sub` or `mul`.
+    """
 
     family: str
     right: str
     wrong: Callable[[random.Random], str]
+    operation: str = ""
 
 
 def off(number: int, dice: random.Random) -> int:

@@ -33,8 +33,7 @@ _GAP: Final = (0.002, 0.004, 0.006, 0.008, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04,
 _LINES: Final = Lines(
     started="max_total_num_tokens={tokens}, KV Cache is allocated.",
     server_failed="Received sigquit from a child process. It usually means the child failed.",
-    no_memory_to_start="Scheduler hit an exception: Traceback (most recent call last):\n"
-    "torch.OutOfMemoryError: {message}",
+    no_memory_to_start="Scheduler hit an exception: Traceback (most recent call last):\n{message}",
     hung="Scheduler watchdog timeout (self.watchdog_timeout={seconds}, self.soft=False)",
     out_of_memory="Scheduler hit an exception: Traceback (most recent call last):\n"
     "torch.OutOfMemoryError: {message}",

@@ -131,8 +131,7 @@ class VllmCoreLog:
     def no_memory_to_start(self, message: str) -> None:
         self._say.error(
             "core.py:1505",
-            "EngineCore failed to start.\nTraceback (most recent call last):\n"
-            f"torch.OutOfMemoryError: {message}",
+            f"EngineCore failed to start.\nTraceback (most recent call last):\n{message}",
         )
 
     def step_is_late(self) -> None:
