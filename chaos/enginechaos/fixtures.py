@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from enginechaos.errors import ChaosError
-from enginechaos.plugin import PLAN, record_of, run_of
+from enginechaos.plugin import PLAN, keep_if_interrupted, record_of, run_of
 
 if TYPE_CHECKING:
     from enginechaos.embedded import EmbeddedEngine
@@ -115,6 +115,7 @@ def scene(
     )
     with context as made:
         yield made
+    keep_if_interrupted(request.node)
 
 
 @pytest.fixture

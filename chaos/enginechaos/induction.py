@@ -78,6 +78,7 @@ class Induction:
             self._verify()
         except BaseException:
             self.take_back()
+            self._sum_up()
             raise
         return self
 

@@ -5,6 +5,7 @@ Loaded by every pytest of an environment that has it, so it imports little until
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -142,7 +143,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     record.tier = tier
     if tiers is not None and tier not in tiers.args:
         pytest.skip(f"runs in {', '.join(tiers.args)} only")
-    if run.staging is not None and record.hazard not in run.staging.may_induce:
+    harmless = record.hazard == "benign"
+    if run.staging is not None and not harmless and record.hazard not in run.staging.may_induce:
         pytest.skip(f"the target file's may_induce does not name {record.hazard}")
 
 
@@ -182,6 +184,16 @@ def _keep(
         run.journal.keep(record)
     except ChaosError as trouble:
         report.sections.append(("enginechaos", str(trouble)))
+
+
+def keep_if_interrupted(item: pytest.Item) -> None:
+    """Write down a test that Ctrl-C ended: it is torn down, and has no report."""
+    record, run = record_of(item), run_of(item.config)
+    if record.outcome or run.dry_run:
+        return
+    record.outcome, record.reason, record.finished = "error", "interrupted", time.time()
+    with contextlib.suppress(ChaosError):
+        run.journal.keep(record)
 
 
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] | None:

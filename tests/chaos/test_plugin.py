@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -20,6 +21,7 @@ from tests.chaos.world import DEPLOYMENT, VERDICT, World
 
 import enginechaos.induction
 import enginechaos.stage  # noqa: F401
+from enginechaos import plugin
 from enginechaos.processes import stat
 from enginechaos.undo import owes
 
@@ -262,6 +264,40 @@ def test_an_option_that_another_plugin_has_taken_stays_its_own(suite: Suite) -> 
     result.stdout.fnmatch_lines(["*the plan; nothing was touched*"])
 
 
+@pytest.mark.parametrize(
+    ("args", "pyargs", "whole"),
+    [
+        (["chaos/"], False, True),
+        (["chaos/enginechaos/suite"], False, True),
+        (["enginechaos"], True, True),
+        (["."], False, False),
+        (["chaos/", "tests/"], False, False),
+        (["chaos/enginechaos/suite/test_controls.py"], False, False),
+        ([], False, False),
+    ],
+)
+def test_only_the_whole_suite_is_run_side_by_side(
+    args: list[str], pyargs: bool, whole: bool
+) -> None:
+    root = Path(plugin.__file__).parents[2]
+    option = SimpleNamespace(
+        pyargs=pyargs,
+        numprocesses=None,
+        tx=[],
+        dist="no",
+        usepdb=False,
+        collectonly=False,
+        chaos_dry_run=False,
+        chaos_target=None,
+    )
+    config = SimpleNamespace(option=option, args=args, invocation_params=SimpleNamespace(dir=root))
+    plugin.pytest_cmdline_main(config)  # type: ignore[arg-type]
+    assert option.tx == (["popen"] * plugin.SIDE_BY_SIDE if whole else [])
+    config.workerinput, option.numprocesses, option.tx = {}, None, []
+    plugin.pytest_cmdline_main(config)  # type: ignore[arg-type]
+    assert option.tx == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_undoes_what_was_injected(suite: Suite, number: signal.Signals) -> None:
     suite.write("time.sleep(30)")
@@ -272,6 +308,7 @@ def test_an_interrupt_undoes_what_was_injected(suite: Suite, number: signal.Sign
     assert not suite.stopped()
     (folder,) = (suite.folder / ".enginechaos").glob("*")
     assert not owes(folder)
+    assert Ran(suite.folder, 2, output).test["reason"] == "interrupted"
 
 
 def test_what_a_killed_run_left_is_undone_by_command_and_stands_in_the_way(suite: Suite) -> None:
