@@ -12,6 +12,7 @@ EnginewatchError                 one sentence, a place, a remedy
 ├── canary.errors.CanaryError    tasks, a baseline or an evaluation
 ├── canary.sandbox.SandboxError  answers in code can't be run safely on this machine
 ├── collect.canary_ask.AskError  an engine that can't be asked golden tasks at all
+├── preflight.errors.PreflightError  an input that isn't there, an option without sense
 ├── statefile.StateError         what outlives a restart can't be read or written
 ├── notify.message.DeliveryError  a receiver took no notification, and whether it may later
 │   └── notify.slack.SlackError   in Slack's own word
