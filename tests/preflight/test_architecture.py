@@ -113,6 +113,12 @@ def test_ranks_of_different_builds(tmp_path: Path) -> None:
     assert "EW-ARCH-006" in codes(engine_dir(str(folder)) + gpus("2xH100"))
 
 
+def test_plain_plans_of_one_folder_need_not_be_of_one_build(tmp_path: Path) -> None:
+    (tmp_path / "detector.plan").write_bytes(forge(form("C3"), record_of("T4")))
+    (tmp_path / "classifier.plan").write_bytes(forge(form("C4"), record_of("T4")))
+    assert codes(engine_dir(str(tmp_path)) + gpus("T4")) == set()
+
+
 def test_an_engine_of_more_ranks_than_gpus(tmp_path: Path) -> None:
     facts = engine_dir(str(write_engine(tmp_path, ranks=4, tp=4))) + gpus("2xH100")
     found = judge(all_samples(facts), shipped_preflight()).findings

@@ -142,6 +142,28 @@ def test_a_plain_plan_without_a_configuration(tmp_path: Path) -> None:
     assert found.plans[0].models == ("RTX 3090",)
 
 
+@pytest.mark.parametrize(
+    ("policy", "served"),
+    [
+        ("", ["T4"]),
+        ("version_policy: { all { } }", ["RTX 3090", "A10", "T4"]),
+        ("version_policy: { latest { num_versions: 2 } }", ["A10", "T4"]),
+        ("version_policy: { specific { versions: [ 1, 7 ] } }", ["RTX 3090"]),
+    ],
+)
+def test_plans_of_the_versions_that_are_served(
+    tmp_path: Path, policy: str, served: list[str]
+) -> None:
+    for version, gpu in ((1, "RTX 3090"), (2, "A10"), (10, "T4")):
+        folder = tmp_path / "m" / str(version)
+        folder.mkdir(parents=True)
+        (folder / "model.plan").write_bytes(forge(form("C2"), record_of(gpu)))
+    (tmp_path / "m" / "config.pbtxt").write_text(f'platform: "tensorrt_plan"\n{policy}\n')
+    (found,) = read_repository(tmp_path).models
+    assert {gpu for plan in found.plans for gpu in plan.models} >= set(served)
+    assert len(found.plans) == len(served)
+
+
 def test_the_folder_of_one_model_is_taken_for_it(tmp_path: Path) -> None:
     write_model(tmp_path)
     assert [each.name for each in read_repository(tmp_path).models] == ["tensorrt_llm"]

@@ -5,7 +5,7 @@ their kernels.
 enginewatch_target_compute_capability {gpu}            9.0; absent where nobody knows
 enginewatch_preflight_gpu_known {gpu}                  1, or 0
 enginewatch_preflight_plan_state {engine, what}        1 read, 0 unknown, -1 no engine or damaged
-enginewatch_preflight_plan_info {engine, folder, tensorrt, capability, models}
+enginewatch_preflight_plan_info {engine, tensorrt, capability, models, folder}   (of rank files)
 enginewatch_preflight_engine_on_capability {engine, gpu, by, built, runs}   1 the same, 0 another
 enginewatch_preflight_engine_on_model {engine, gpu, by, built}              likewise
 enginewatch_engine_needs_gpus, enginewatch_preflight_engine_ranks {folder, missing}
@@ -21,6 +21,7 @@ enginewatch_preflight_library_on_gpu {library, package, gpu, capability}    2 co
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -37,6 +38,7 @@ from enginewatch.preflight.targets import Target, runtimes, targets
 
 _PREFIX: Final = "enginewatch_preflight_"
 _CODE, _PTX = 2, 1
+_RANK_FILE: Final = re.compile(r"(?:^|/)rank\d+\.engine$")
 _SERVE_ENGINES: Final = ("trtllm", "triton")
 _BUILDERS: Final = ("trtllm-build",)
 
@@ -148,7 +150,7 @@ def _plans(plans: Sequence[Plan], folder: str, found: Sequence[Target]) -> Itera
             f"{_PREFIX}plan_info",
             1,
             engine=plan.where,
-            folder=folder,
+            folder=folder if _RANK_FILE.search(plan.where) else "",
             tensorrt=plan.tensorrt,
             capability=plan.device.capability,
             models=", ".join(plan.models),

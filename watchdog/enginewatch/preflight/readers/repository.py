@@ -40,7 +40,8 @@ class TritonModel:
     """`parameters` are the strings of `parameters {}` by key; `unset` those still `${…}`.
 
     `instances` counts processes or threads that hold the model at once, on all GPUs:
-    None where no group is on GPUs. `versions` are numbers of folders.
+    None where no group is on GPUs. `versions` are numbers of folders; `plans` those of the
+    versions that are served.
     """
 
     where: str
@@ -119,9 +120,11 @@ def read_model(folder: Path) -> TritonModel:
         except UnicodeDecodeError as failure:
             raise PbtxtError(f"not UTF-8 at byte {failure.start}", where=str(path)) from None
     versions = tuple(sorted(int(each.name) for each in _version_folders(folder)))
+    served = _served(config, versions)
     plans = tuple(
         read_plan(file)
         for each in _version_folders(folder)
+        if int(each.name) in served
         for file in sorted(each.iterdir())
         if file.name.endswith(_PLANS) and file.is_file()
     )
@@ -141,6 +144,18 @@ def read_model(folder: Path) -> TritonModel:
         plans=plans,
         has_config=there,
     )
+
+
+def _served(config: Message, versions: tuple[int, ...]) -> frozenset[int]:
+    """The versions that Triton loads: the latest alone, unless a version_policy says otherwise."""
+    policy = next(messages(config, "version_policy"), {})
+    if "all" in policy:
+        return frozenset(versions)
+    if "specific" in policy:
+        named = next(messages(policy, "specific"), {}).get("versions", ())
+        return frozenset(version for version in named if type(version) is int)
+    count = first(next(messages(policy, "latest"), {}), "num_versions")
+    return frozenset(versions[-(count if type(count) is int and count > 0 else 1) :])
 
 
 def _version_folders(folder: Path) -> list[Path]:
