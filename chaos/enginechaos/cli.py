@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Annotated, Final
@@ -76,13 +77,12 @@ def plan(
     target: Annotated[Path | None, typer.Option(help="A target file.")] = None,
 ) -> None:
     """Print what the suite would do to whom, and touch nothing."""
-    import pytest
-
     arguments = ["--pyargs", "enginechaos", "--chaos-dry-run", "-q", "--no-header"]
     arguments += ["-p", "no:cacheprovider"]
     if target is not None:
         arguments += ["--chaos-target", str(target)]
-    raise typer.Exit(int(pytest.main(arguments)))
+    # A process of its own: pytest wants to be the first to import what it tests.
+    raise typer.Exit(subprocess.call([sys.executable, "-m", "pytest", *arguments]))  # noqa: S603
 
 
 def main() -> None:

@@ -59,6 +59,7 @@ class EmbeddedEngine:
             log_files=(Path(self.settings["log_file"]),),
             gpu_file=Path(self.settings["gpu_file"]),
             limits=Limits(fault_seconds=240.0),
+            backups=folder / "backups",
             relauncher=self.relaunch,
         )
 

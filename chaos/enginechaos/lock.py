@@ -26,8 +26,13 @@ class TargetLock:
 
     def take(self) -> None:
         """Raises Refused when another run holds it, or the last one has left something undone."""
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = self.path.open("a+", encoding="utf-8")
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = self.path.open("a+", encoding="utf-8")
+        except OSError as failure:
+            raise Refused(
+                f"the target's lock can't be opened: {failure.strerror}", where=str(self.path)
+            ) from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

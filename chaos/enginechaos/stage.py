@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from enginechaos.actions import End
@@ -89,7 +90,7 @@ def target_of(
 ) -> Target:
     """The target file's, or a simulated engine of these settings."""
     if run.staging is not None:
-        found = open_target(run.staging)
+        found = replace(open_target(run.staging), backups=run.folder / "backups")
         run.conditions[found.name] = run.staging.model_dump(mode="json")
         return found
     made = start(name, **settings)

@@ -76,6 +76,8 @@ class Target:
     """Verdicts that may be induced here; None is all."""
     limits: Limits = Limits()
     guards: tuple[Guard, ...] = ()
+    backups: Path = Path(".enginechaos/backups")
+    """Where faults keep what they will put back (`Restore.of(path, target.backups)`)."""
     relauncher: Callable[..., None] | None = None
 
     @property
