@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.preflight.planforge import forge, form, record_of
 
-from enginewatch.preflight.artifacts import library, model_repository
+from enginewatch.preflight.artifacts import engine_dir, library, model_repository
 from enginewatch.preflight.errors import PreflightError
+from enginewatch.preflight.readers.checkpoint import read_checkpoint
 from enginewatch.preflight.readers.engine_dir import read_engine_dir
 from enginewatch.preflight.readers.pbtxt import PbtxtError, parse
 from enginewatch.preflight.readers.repository import read_repository
+from enginewatch.preflight.readers.stampfile import read_stamp
 
 
 def build_config(tp: int = 2, pp: int = 1, **more: Any) -> dict[str, Any]:
@@ -233,6 +235,27 @@ def test_what_is_not_there_is_wrong_use(tmp_path: Path) -> None:
         model_repository(str(tmp_path / "absent"))
     with pytest.raises(PreflightError, match="does not exist"):
         library(str(tmp_path / "absent.so"))
+
+
+@pytest.mark.parametrize("value", ["a" * 5_000, "~nobody-here/engine", "a\0b"])
+def test_a_path_that_can_t_even_be_looked_for_is_wrong_use(value: str) -> None:
+    for read in (engine_dir, model_repository, library):
+        with pytest.raises(PreflightError):
+            read(value)
+
+
+def test_a_folder_that_can_t_be_entered_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    assert "Permission denied" in read_engine_dir(tmp_path).unread[0].what
+    assert "Permission denied" in read_checkpoint(tmp_path).unread[0].what
+    assert "Permission denied" in read_repository(tmp_path).unread[0].what
+    assert "Permission denied" in read_stamp(tmp_path).what
 
 
 def test_libraries_of_a_folder(tmp_path: Path) -> None:

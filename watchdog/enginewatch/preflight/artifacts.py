@@ -24,11 +24,20 @@ _DEEPEST: Final = 6
 
 def folder(value: str, option: str) -> Path:
     """A directory that is there. Raises PreflightError."""
-    path = Path(value).expanduser()
-    if not path.is_dir():
+    try:
+        path = Path(value).expanduser()
+        if path.is_dir():
+            return path
         what = "is not a directory" if path.exists() else "does not exist"
-        raise PreflightError(f"{path} {what}", where=option)
-    return path
+    except (OSError, RuntimeError, ValueError) as failure:
+        raise _unusable(value, option, failure) from None
+    raise PreflightError(f"{path} {what}", where=option)
+
+
+def _unusable(value: str, option: str, failure: Exception) -> PreflightError:
+    """A path that can't even be looked for: too long, of an unknown home, out of bounds."""
+    why = failure.strerror if isinstance(failure, OSError) else str(failure)
+    return PreflightError(f"{value[:80]} can't be read: {why}", where=option)
 
 
 def engine_dir(value: str) -> Facts:
@@ -61,10 +70,13 @@ def model_repository(value: str) -> Facts:
 
 def library(value: str) -> Facts:
     """`--library`: a shared library, a cubin, a wheel, or a folder of them."""
-    path = Path(value).expanduser()
-    if not path.exists():
-        raise PreflightError(f"{path} does not exist", where="--library")
-    files = _libraries(path) if path.is_dir() else [path]
+    try:
+        path = Path(value).expanduser()
+        if not path.exists():
+            raise PreflightError(f"{path} does not exist", where="--library")
+        files = _libraries(path) if path.is_dir() else [path]
+    except (OSError, RuntimeError, ValueError) as failure:
+        raise _unusable(value, "--library", failure) from None
     if len(files) > _MOST_LIBRARIES:
         what = f"holds {len(files)} libraries; name the folder of one package"
         return Facts(unread=(Unread(str(path), what, "architecture"),))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from enginewatch.preflight.readers.jsonfile import at, read_object, text
+from enginewatch.preflight.readers.jsonfile import at, is_there, read_object, text
 from enginewatch.preflight.readers.quantization import Quantization, of_config, of_modelopt
 from enginewatch.preflight.readers.safetensors import (
     HeaderError,
@@ -78,7 +78,7 @@ def read_checkpoint(folder: Path, role: str = "model") -> Checkpoint:
     else:
         config = found
     quantization = of_config(config, str(folder / CONFIG))
-    if (folder / QUANTIZED).exists():
+    if is_there(folder / QUANTIZED):
         written = read_object(folder / QUANTIZED, _CHECK)
         if isinstance(written, Unread):
             unread.append(written)
@@ -130,7 +130,7 @@ def _weights(folder: Path, unread: list[Unread]) -> Tensors | None:
 
 def _files(folder: Path, unread: list[Unread]) -> Iterator[tuple[str, frozenset[str] | None]]:
     """The safetensors files, with the tensors that an index says they hold."""
-    if not (folder / INDEX).exists():
+    if not is_there(folder / INDEX):
         names = sorted(path.name for path in folder.glob("*.safetensors"))
         # Mistral's own copy of the same weights lies beside the shards.
         for name in [name for name in names if not name.startswith("consolidated")] or names:

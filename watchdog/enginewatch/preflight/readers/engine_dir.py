@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from enginewatch.preflight.readers.jsonfile import read_object, text, whole
+from enginewatch.preflight.readers.jsonfile import is_there, read_object, text, whole
 from enginewatch.preflight.readers.plan import Plan, read_plan
 from enginewatch.preflight.readers.unread import Unread
 
@@ -90,7 +90,7 @@ def read_engine_dir(folder: Path) -> EngineDir:
     ranks: dict[int, Plan] = {}
     others: list[Plan] = []
     config: Mapping[str, Any] = {}
-    if (folder / CONFIG).exists():
+    if is_there(folder / CONFIG):
         found = read_object(folder / CONFIG, "versions")
         if isinstance(found, Unread):
             unread.append(found)

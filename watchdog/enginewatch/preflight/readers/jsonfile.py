@@ -32,6 +32,15 @@ def read_object(path: Path, check: str = "") -> dict[str, Any] | Unread:
     return found
 
 
+def is_there(path: Path) -> bool:
+    """Whether a file is there; one in a folder that can't be entered is, so that it is asked for
+    and told."""
+    try:
+        return path.exists()
+    except OSError:
+        return True
+
+
 def at(tree: Any, *path: str) -> Any:
     """What stands below; None where nothing does."""
     for key in path:

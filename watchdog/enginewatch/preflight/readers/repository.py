@@ -80,12 +80,12 @@ def read_repository(folder: Path) -> Repository:
     models: list[TritonModel] = []
     try:
         folders = sorted(path for path in folder.iterdir() if path.is_dir())
+        if (folder / _CONFIG).is_file():
+            # The folder of one model was given, instead of the one above it.
+            folders = [folder]
     except OSError as failure:
         what = f"can't be read: {failure.strerror or failure}"
         return Repository(where=str(folder), unread=(Unread(str(folder), what),))
-    if (folder / _CONFIG).is_file():
-        # The folder of one model was given, instead of the one above it.
-        folders = [folder]
     if len(folders) > _MOST_MODELS:
         unread.append(Unread(str(folder), f"has {len(folders)} folders: no repository does"))
         folders = []

@@ -12,7 +12,7 @@ from typing import Any, Final
 from enginewatch.preflight.capability import Capability, parse_capability
 from enginewatch.preflight.errors import PreflightError
 from enginewatch.preflight.readers.digest import Digest
-from enginewatch.preflight.readers.jsonfile import at, read_object, text
+from enginewatch.preflight.readers.jsonfile import at, is_there, read_object, text
 from enginewatch.preflight.readers.jsonfile import whole as count_of
 from enginewatch.preflight.readers.unread import Unread
 
@@ -77,7 +77,7 @@ def write_stamp(stamp: Stamp) -> Path:
 def read_stamp(folder: Path) -> Stamp | Unread | None:
     """The stamp in an engine's folder; None where there is none."""
     path = folder / STAMP
-    if not path.exists():
+    if not is_there(path):
         return None
     found = read_object(path, "stale")
     if isinstance(found, Unread):
