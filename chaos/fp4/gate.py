@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chaos.fp4.ladder import Rung
+from chaos.fp4.ladder import TRUSTED, Rung
 
 TASKS = "tasks.jsonl"
-BASELINE = "baseline.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +48,15 @@ def _reach(url: str) -> tuple[str, ...]:
     return ("--url", url, "--runtime", "vllm", "--concurrency", "16")
 
 
+def _baseline(out: Path, rung: Rung) -> str:
+    """What a rung is compared with: itself, or the trusted one."""
+    return str(out / f"{rung.name if rung.healthy else TRUSTED}.baseline.jsonl")
+
+
 def trust(out: Path, url: str, rung: Rung) -> None:
-    """Make the baseline of the healthy model. Raises GateError."""
+    """Make the baseline of a healthy model. Raises GateError."""
     about = ("--about", f"format={rung.variant.name}", "--about", f"weights={rung.model}")
-    files = ("--tasks", str(out / TASKS), "--output", str(out / BASELINE))
+    files = ("--tasks", str(out / TASKS), "--output", _baseline(out, rung))
     made = _enginewatch("baseline", *_reach(url), *files, "--repeat", "3", *about, accepted=(0,))
     print(made.stdout, flush=True)
 
@@ -62,7 +66,7 @@ def judge(out: Path, url: str, rung: Rung, answers: int) -> Verdict:
 
     The reports are kept beside the baseline. Raises GateError.
     """
-    trusted = ("--baseline", str(out / BASELINE))
+    trusted = ("--baseline", _baseline(out, rung))
     common = ("compare", *trusted, *_reach(url), "--format", "json")
     gate = _enginewatch(*common, accepted=(0, 1, 3))
     (out / f"{rung.name}.gate.json").write_text(gate.stdout, encoding="utf-8")

@@ -21,7 +21,7 @@ from chaos.fp4 import gate, replay
 from chaos.fp4.ask import Answer, Load, ask
 from chaos.fp4.export import export
 from chaos.fp4.ladder import RUNGS, Rung
-from chaos.fp4.recording import Recording, Round, write
+from chaos.fp4.recording import Recording, Round, read, write
 from chaos.fp4.serving import ENVIRONMENT, ServingError, serving
 from chaos.fp4.tasks import Question, lines, questions
 from chaos.fp4.weights import load
@@ -71,7 +71,8 @@ def _prove(options: Options, rung: Rung, asked: list[Question]) -> list[Round]:
     folder = options.out / "models" / rung.name
     export(load(MODELS / f"{rung.model}.safetensors")[0], rung.variant, folder)
     rounds = []
-    with serving(options.vllm, folder, options.out / f"{rung.name}.vllm.log") as url:
+    log = options.out / f"{rung.name}.vllm.log"
+    with serving(options.vllm, folder, log, rung.dtype) as url:
         if rung.healthy:
             gate.trust(options.out, url, rung)
         verdict = gate.judge(options.out, url, rung, options.answers)
@@ -91,11 +92,20 @@ def prove(options: Options) -> None:
     asked = questions(options.each)
     tasks = "".join(f"{line}\n" for line in lines(options.gate))
     (options.out / gate.TASKS).write_text(tasks, encoding="utf-8")
-    recording = Recording(asked)
+    path = options.out / "answers.jsonl.xz"
+    recording = _kept(path, asked, options.rungs)
     for rung in options.rungs:
         recording.rounds.extend(_prove(options, rung, asked))
-        write(options.out / "answers.jsonl.xz", recording)
+        write(path, recording)
     print(replay.table(recording))
+
+
+def _kept(path: Path, asked: list[Question], rungs: tuple[Rung, ...]) -> Recording:
+    """What an earlier run recorded of other rungs, if it asked the same."""
+    kept = read(path) if path.exists() else Recording(asked)
+    again = {rung.name for rung in rungs}
+    rounds = [each for each in kept.rounds if each.rung not in again]
+    return Recording(asked, rounds if kept.questions == asked else [])
 
 
 def main() -> int:

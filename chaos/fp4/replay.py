@@ -17,6 +17,7 @@ from statistics import fmean
 
 import numpy as np
 from chaos.fp4.arithmetic import ANSWER, FAMILIES
+from chaos.fp4.ladder import TRUSTED, UNSURE
 from chaos.fp4.recording import Recording, Round, read
 
 from enginewatch.canary.baseline import Answer, Baseline, Known
@@ -26,9 +27,8 @@ from enginewatch.canary.panel import Panel
 from enginewatch.canary.power import Draw, Fleet, Needed, Setting, flips, needed, shifted
 from enginewatch.canary.task import task_of
 
-HEALTHY = "bf16"
 REPETITIONS = 3
-"""Rounds of the healthy model that make the baseline; its other rounds are what is judged."""
+"""Rounds of a healthy model that make the baseline; its other rounds are what is judged."""
 _PLANNED = 200  # simulated deployments, as the command simulates them
 _MOST = 20_000
 WAYS = {"pass rate": frozenset({"pass", "steady"}), "log-prob": frozenset({"logprob"})}
@@ -66,12 +66,13 @@ class Summary:
 
 
 class Replay:
-    """A recording, and the baseline that its first healthy rounds make."""
+    """A recording, and the baseline that a healthy rung's first rounds make."""
 
-    def __init__(self, recording: Recording):
+    def __init__(self, recording: Recording, trusted: str = TRUSTED):
         self._recording = recording
+        self._trusted = trusted
         self._places = {question.id: place for place, question in enumerate(recording.questions)}
-        rounds = recording.of(HEALTHY)[:REPETITIONS]
+        rounds = recording.of(trusted)[:REPETITIONS]
         self.baseline = Baseline(
             tuple(
                 Known(
@@ -89,7 +90,7 @@ class Replay:
 
     def judged(self, rung: str) -> list[Round]:
         """The rounds of a rung that are no part of the baseline."""
-        return self._recording.of(rung)[REPETITIONS if rung == HEALTHY else 0 :]
+        return self._recording.of(rung)[REPETITIONS if rung == self._trusted else 0 :]
 
     def planned(self, rung: str) -> dict[str, Needed]:
         """What `enginewatch canary plan` computes for the loss that this rung has; for
@@ -173,12 +174,12 @@ def _shown(found: Needed) -> str:
 def table(recording: Recording, *, lives: int = 20, answers: int = 5000) -> str:
     """Markdown: a line a rung, with the answers until the page of half of the lives and of nine in
     ten (— for more than were judged), replayed and as planned."""
-    replay = Replay(recording)
+    replays = {name: Replay(recording, name) for name in (TRUSTED, UNSURE) if recording.of(name)}
     head = ["rung", "stored as", *FAMILIES, "log-prob of a token"]
     head += [f"{way}, {what}" for way in WAYS for what in ("paged", "planned")]
     rows = [head, ["---"] * len(head)]
     for rung in dict.fromkeys(each.rung for each in recording.rounds):
-        found = replay.summary(rung, lives=lives, answers=answers)
+        found = replays.get(rung, replays[TRUSTED]).summary(rung, lives=lives, answers=answers)
         rates = [f"{found.rates[family]:.4f}" for family in FAMILIES]
         pages = [_shown(each) for way in WAYS for each in (found.paged(way), found.planned[way])]
         rows.append([rung, found.variant, *rates, f"{found.logprob:.2g}", *pages])

@@ -22,10 +22,8 @@ MODEL = "arithmetic"
 ENVIRONMENT = "FP4_VLLM_PYTHON"
 _START_UP = 600.0  # seconds; half a minute on a quiet machine
 _GOODBYE = 30.0
-# Many CPUs without AVX-512 have no bfloat16 kernels: weights keep their bfloat16 values, sums are
-# made in float32.
 _FLAGS = (
-    *("--dtype", "float32", "--enforce-eager", "--max-model-len", "128"),
+    *("--enforce-eager", "--max-model-len", "128", "--max-num-seqs", "64"),
     *("--max-num-batched-tokens", "2048", "--host", "127.0.0.1"),
 )
 
@@ -57,18 +55,16 @@ def _await(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
 
 
 @contextmanager
-def serving(
-    python: str, folder: Path, log: Path, *, seats: int = 64, flags: tuple[str, ...] = ()
-) -> Iterator[str]:
+def serving(python: str, folder: Path, log: Path, dtype: str) -> Iterator[str]:
     """Serve an exported folder; gives the base URL, and ends the server and its workers after.
 
-    `seats` is how many requests run at once at most. Raises ServingError.
+    `dtype` is the type of activations and sums: bfloat16 is slow on CPUs without AVX-512, and in
+    float32 weights keep the values that they are stored with. Raises ServingError.
     """
     port = _free_port()
     url = f"http://127.0.0.1:{port}"
     command = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder)]
-    command += ["--served-model-name", MODEL, "--port", str(port), *_FLAGS]
-    command += ["--max-num-seqs", str(seats), *flags]
+    command += ["--served-model-name", MODEL, "--port", str(port), "--dtype", dtype, *_FLAGS]
     environment = {
         **{k: v for k, v in os.environ.items() if not k.startswith("PYTHON")},
         "HF_HUB_OFFLINE": "1",
