@@ -101,3 +101,11 @@ def test_a_target_that_is_not_there_is_said_so(tmp_path: Path) -> None:
 def test_what_is_not_offered_is_refused_with_what_is(kind: str) -> None:
     with pytest.raises(ChaosError, match=f"acting through {kind} is not offered"):
         actor_of({"kind": kind, "host": "x"})
+
+
+def test_the_readme_shows_a_file_that_is_read(tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    shown = readme.partition("```yaml\n# staging.yml\n")[2].partition("```")[0]
+    file = staging.read(written(tmp_path, shown))
+    staging.refuse_production(file, "chat-staging", "README.md")
+    assert file.run_seconds == 1800
