@@ -28,6 +28,9 @@ from enginewatch.preflight.memory import Model, Plan, estimate, logits_bytes, we
 from enginewatch.preflight.shapes import Shape, parameters, shape_of_name
 
 _TOLERANCE = 0.10
+_SMALL = 0.01
+"""Of the sum: a line that is less of it decides nothing, and is shown only. A sort of few rows has
+a working space of its own."""
 _GIBI = 2**30
 _ALLOWED = ("CUDA context", "workspace")
 """Lines that are allowances: told beside what is real, and not judged."""
@@ -50,6 +53,7 @@ class Gauge:
     def __init__(self, *, real: bool):
         self.real = real
         self.device = "cuda" if real else "cpu"
+        self.once: dict[str, int] = {}
 
     def settle(self) -> None:
         gc.collect()
@@ -176,11 +180,13 @@ def measure(case: Case, gauge: Gauge) -> dict[str, int]:
     )
     gauge.settle()
     found["workspace"] = gauge.now() - start
+    for name in _ALLOWED:  # taken once a process, by its first case
+        found[name] = gauge.once.setdefault(name, found[name])
     start = gauge.now()
     shape = case.shape
     layers = [Layer(shape, gauge.device) for _ in range(shape.layers)]
     embedding = _random(shape.vocab, shape.hidden, gauge.device)
-    head = _random(shape.vocab, shape.hidden, gauge.device)
+    head = embedding if shape.tied else _random(shape.vocab, shape.hidden, gauge.device)
     gauge.settle()
     found["weights"] = gauge.now() - start
     start = gauge.now()
@@ -255,7 +261,8 @@ def compare(case: Case, gauge: Gauge) -> dict[str, Any]:
     rows = []
     for name, wanted in ours.items():
         off = wanted / real[name] - 1 if real[name] else 0.0
-        good = abs(off) <= _TOLERANCE or name in _ALLOWED or not gauge.real
+        decides = wanted > _SMALL * ours["all"] and name not in _ALLOWED
+        good = abs(off) <= _TOLERANCE or not decides or not gauge.real
         rows.append(
             {"line": name, "estimate": wanted, "real": real[name], "off": off, "good": good}
         )
