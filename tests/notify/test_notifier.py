@@ -11,6 +11,7 @@ from tests.support.notifiers import ONE, QUICK, TWO, Recorder, Scene, down, play
 from tests.support.pages import HOOK, START, alert, ended
 
 from enginewatch.config import parse_config
+from enginewatch.notify.deliver import STALLED
 from enginewatch.notify.message import FailureReason, Reason
 from enginewatch.notify.notifier import UNHEARD, set_up
 from enginewatch.notify.outbox import EntryState
@@ -220,6 +221,20 @@ def test_nobody_is_left_when_every_receiver_has_been_gone_for_a_while() -> None:
         scene.now += UNHEARD + 1
         scene.notifier.look(scene.now)
         assert scene.notifier.unheard() == f"no receiver answers: {HOOK}, other/webhook[0]"
+
+    play(scene, act)
+
+
+def test_a_courier_that_stands_still_is_an_ailment_and_one_that_waits_is_none() -> None:
+    scene = Scene()
+
+    async def act() -> None:
+        scene.take(A)
+        assert scene.notifier.ailment(scene.now + STALLED) is None
+        # The courier has had no turn since: nothing is awaited here.
+        assert scene.notifier.ailment(scene.now + STALLED + 1) == f"nothing leaves for {HOOK}"
+        await until(lambda: scene.got)
+        assert scene.notifier.ailment(scene.now + 10 * STALLED) is None
 
     play(scene, act)
 

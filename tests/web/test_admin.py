@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from prometheus_client import CollectorRegistry
 from starlette.requests import Request
@@ -77,3 +79,18 @@ def test_with_a_token_whoever_knows_it() -> None:
         assert refused("s", server, "ü") == 401
         # The header is what a client means; a form can't overrule it.
         assert refused("s", server, "s", authorization="Bearer x") == 401
+
+
+@pytest.mark.parametrize(
+    ("ailment", "status", "said"),
+    [
+        (None, 200, "enginewatch is healthy\n"),
+        ("nothing leaves for hook", 503, "enginewatch is not healthy: nothing leaves for hook\n"),
+    ],
+)
+def test_health_says_what_is_wrong(ailment: str | None, status: int, said: str) -> None:
+    async def nothing() -> None: ...
+
+    admin = Admin(CollectorRegistry(), lambda: ailment, lambda: None, nothing, lambda: None)
+    answer = asyncio.run(admin.healthy(Request({"type": "http"})))
+    assert (answer.status_code, bytes(answer.body).decode()) == (status, said)
