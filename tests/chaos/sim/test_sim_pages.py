@@ -56,7 +56,7 @@ def test_every_canonical_series_of_its_engine_file_is_there(dialect: str) -> Non
     served = Served(dialect)
     served.join(decodes(2))
     replay = Replay(load_rule_files(rule_files()))
-    events = list(served.run(100))
+    events = list(served.run(80))
     assert told(replay, events) == []
     groups = yaml.safe_load((rules_path() / "engines" / f"{runtime}.yml").read_text())["groups"]
     names = {rule["record"] for group in groups for rule in group["rules"]}
@@ -105,7 +105,7 @@ def test_a_cache_too_small_is_a_preemption_storm() -> None:
     served = Served("vllm", kv_tokens=5120)
     served.join([Client(f"d{n}", 100, 600) for n in range(14)])
     replay = Replay(load_rule_files(rule_files()))
-    assert (ChangeKind.FIRING, "EnginePreemptionStorm") in told(replay, served.run(220))
+    assert (ChangeKind.FIRING, "EnginePreemptionStorm") in told(replay, served.run(190))
 
 
 def families(page: str) -> dict[str, str]:
