@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.preflight.planforge import forge, form, record_of
 
-from enginewatch.preflight.artifacts import engine_dir, library, model_repository
+from enginewatch.preflight.artifacts import library, model_repository
 from enginewatch.preflight.errors import PreflightError
+from enginewatch.preflight.inputs import Inputs, gather
 from enginewatch.preflight.readers.checkpoint import read_checkpoint
 from enginewatch.preflight.readers.engine_dir import read_engine_dir
 from enginewatch.preflight.readers.pbtxt import PbtxtError, parse
@@ -239,9 +240,12 @@ def test_what_is_not_there_is_wrong_use(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", ["a" * 5_000, "~nobody-here/engine", "a\0b"])
 def test_a_path_that_can_t_even_be_looked_for_is_wrong_use(value: str) -> None:
-    for read in (engine_dir, model_repository, library):
+    for option in (
+        *("--engine-dir", "--model-repository", "--library", "--model", "--draft"),
+        *("--script", "--manifest", "--freeze", "--evals", "--baseline-evals"),
+    ):
         with pytest.raises(PreflightError):
-            read(value)
+            gather(Inputs({option: (value,)}))
 
 
 def test_a_folder_that_can_t_be_entered_is_told(

@@ -34,6 +34,18 @@ def folder(value: str, option: str) -> Path:
     raise PreflightError(f"{path} {what}", where=option)
 
 
+def place(value: str, option: str) -> Path:
+    """The path that is meant, whatever is there. Raises PreflightError where it can't be any."""
+    try:
+        path = Path(value).expanduser()
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return path
+    except (OSError, RuntimeError, ValueError) as failure:
+        raise _unusable(value, option, failure) from None
+    return path
+
+
 def _unusable(value: str, option: str, failure: Exception) -> PreflightError:
     """A path that can't even be looked for: too long, of an unknown home, out of bounds."""
     why = failure.strerror if isinstance(failure, OSError) else str(failure)

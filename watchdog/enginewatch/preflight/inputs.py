@@ -17,7 +17,13 @@ from typing import Final
 from enginewatch.canary.errors import CanaryError
 from enginewatch.canary.evaluation import Evaluation
 from enginewatch.canary.lmeval import read_evaluation
-from enginewatch.preflight.artifacts import engine_dir, folder, library, model_repository
+from enginewatch.preflight.artifacts import (
+    engine_dir,
+    folder,
+    library,
+    model_repository,
+    place,
+)
 from enginewatch.preflight.errors import PreflightError
 from enginewatch.preflight.facts import Facts
 from enginewatch.preflight.named_here import named_here
@@ -76,7 +82,7 @@ def _runtime(value: str) -> Facts:
 
 
 def _freeze(value: str) -> Facts:
-    text = read_text(Path(value), "--freeze")
+    text = read_text(place(value, "--freeze"), "--freeze")
     if isinstance(text, Unread):
         return Facts(unread=(text._replace(check="versions"),))
     found = tuple(read_freeze(text, value))
@@ -87,7 +93,7 @@ def _freeze(value: str) -> Facts:
 
 
 def _evaluation(value: str, option: str) -> Evaluation | Unread:
-    path = Path(value).expanduser()
+    path = place(value, option)
     if not path.exists():
         raise PreflightError(f"{path} does not exist", where=option)
     try:
@@ -111,17 +117,19 @@ def _command(value: str) -> Facts:
 
 
 def _script(value: str) -> Facts:
-    text = read_text(Path(value).expanduser(), "--script")
+    text = read_text(place(value, "--script"), "--script")
     if isinstance(text, Unread):
         return Facts(unread=(text._replace(check="launch"),))
-    return _started(started_by_text(text, value, files_beside(Path(value).expanduser().parent)))
+    return _started(started_by_text(text, value, files_beside(place(value, "--script").parent)))
 
 
 def _manifest(value: str) -> Facts:
-    text = read_text(Path(value).expanduser(), "--manifest")
+    text = read_text(place(value, "--manifest"), "--manifest")
     if isinstance(text, Unread):
         return Facts(unread=(text._replace(check="launch"),))
-    return _started(started_by_manifest(text, value, files_beside(Path(value).expanduser().parent)))
+    return _started(
+        started_by_manifest(text, value, files_beside(place(value, "--manifest").parent))
+    )
 
 
 def _started(started: Started) -> Facts:
@@ -134,7 +142,7 @@ def _started(started: Started) -> Facts:
 
 
 def _workload(value: str) -> Facts:
-    path = Path(value).expanduser()
+    path = place(value, "--workload")
     if "=" in value and not path.is_file():
         return Facts(demands=(declared_demand(value),))
     if not path.is_file():
@@ -158,7 +166,7 @@ def _draft(value: str) -> Facts:
 def _weights(value: str, role: str) -> Facts:
     """A directory of weights, or a public name."""
     option = f"--{role}"
-    path = Path(value).expanduser()
+    path = place(value, option)
     if path.is_dir():
         found = read_checkpoint(path, role)
         return Facts(checkpoints=(found,), unread=found.unread)
