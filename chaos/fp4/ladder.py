@@ -46,7 +46,7 @@ def _naive(points: int, outliers: float) -> Rung:
 
 TRUSTED: Final = "bf16"
 UNSURE: Final = "unsure"
-"""A deployment that is wrong at times and sums in bfloat16: its answers change with load."""
+"""A deployment that is wrong at times, and sums in bfloat16."""
 
 RUNGS: Final = (
     Rung(TRUSTED, "64x3", Variant()),

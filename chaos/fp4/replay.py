@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import math
 import random
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -83,6 +84,10 @@ class Replay:
             )
         )
 
+        # Tolerances of thousands of tasks take a while: lives begin as copies of one panel.
+        self._panel = Panel(self.baseline, shipped_decision())
+        self._shared = (self.baseline, shipped_decision(), *self.baseline.known)
+
     def _answer(self, round_: Round, place: int) -> Answer:
         text = round_.wrong.get(place)
         right = self._recording.questions[place].right[:-1]
@@ -100,7 +105,11 @@ class Replay:
         if found.steady is None or found.logprob is None:
             raise ValueError("the baseline has no task that always passed, or no log-probabilities")
         rounds = self.judged(rung)
-        lost = fmean(not passed for each in rounds for passed in each.passed)
+        lost = fmean(
+            (known.rate or 0.0) - passed
+            for each in rounds
+            for known, passed in zip(self.baseline.known, each.passed, strict=True)
+        )
         fell = fmean(
             clipped((fmean(known.logprobs) - each.logprob[place]) / found.scale)
             for each in rounds
@@ -111,7 +120,7 @@ class Replay:
         logprob = Setting(found.logprob, 1.0, alpha * budget.logprob.overall)
         everywhere = shifted(fell, 1 / decision.logprob.noise)
         return {
-            "pass rate": _needed(steady, flips(lost)),
+            "pass rate": _needed(steady, flips(max(0.0, lost))),
             "log-prob": max(
                 _needed(logprob, everywhere), _needed(logprob, flips(fell)), key=_slowest
             ),
@@ -120,7 +129,7 @@ class Replay:
     def life(self, rung: str, *, answers: int, seed: int) -> Life:
         """Judge so many answers, each drawn from any round; ends early when all ways paged."""
         rng = random.Random(seed)  # noqa: S311  nothing secret
-        panel = Panel(self.baseline, shipped_decision())
+        panel = deepcopy(self._panel, {id(each): each for each in self._shared})
         rounds = self.judged(rung)
         paged: dict[str, int] = {}
         count = 0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from chaos.fp4.arithmetic import ANSWER, VOCABULARY
 from chaos.fp4.damage import recorded
-from chaos.fp4.ladder import RUNGS, TRUSTED, Rung
+from chaos.fp4.ladder import RUNGS, TRUSTED, UNSURE, Rung
 from chaos.fp4.llama import examine
 from chaos.fp4.recording import Recording, read
 from chaos.fp4.replay import REPETITIONS, WAYS, Replay, Summary
@@ -35,7 +35,7 @@ def replay(recording: Recording) -> Replay:
 @pytest.fixture(scope="module")
 def summaries(replay: Replay) -> dict[str, Summary]:
     """Each damaged rung of the ladder; a life ends with the page."""
-    lives = dict.fromkeys(LOST, 30) | {"naive-1": 8}  # which are long
+    lives = dict.fromkeys(LOST, 20) | {"naive-1": 8}  # which are long
     return {rung: replay.summary(rung, lives=lives[rung], answers=6000) for rung in LOST}
 
 
@@ -44,6 +44,12 @@ def test_the_healthy_model_is_silent_over_twenty_thousand_answers(replay: Replay
     life = replay.life(TRUSTED, answers=21_000, seed=1)
     assert life.answers == 21_000
     assert not life.paged
+
+
+def test_a_deployment_that_is_wrong_at_times_is_silent_too(recording: Recording) -> None:
+    replay = Replay(recording, UNSURE)
+    assert sum(replay.judged(UNSURE)[0].passed) < 0.95 * len(recording.questions)
+    assert not replay.life(UNSURE, answers=5000, seed=1).paged
 
 
 def test_what_is_judged_as_healthy_is_twenty_thousand_answers(replay: Replay) -> None:
