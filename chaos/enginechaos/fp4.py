@@ -78,7 +78,8 @@ def e2m1_encode(values: Floats) -> Codes:
     if not np.isfinite(values).all():
         raise ValueError("E2M1 has no code for NaN or infinity")
     codes = _nearest(_E2M1, np.abs(values)) + 8 * np.signbit(values)
-    return codes.astype(np.uint8)
+    encoded: Codes = codes.astype(np.uint8)
+    return encoded
 
 
 def e4m3_encode(values: Floats) -> Codes:
