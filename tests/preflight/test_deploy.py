@@ -12,7 +12,7 @@ import pytest
 import typer
 import yaml
 
-from enginewatch.cli import app
+from enginewatch.cli import command_line
 from enginewatch.preflight.accept import read_accepted
 from enginewatch.preflight.judge import shipped_preflight
 
@@ -46,7 +46,7 @@ def rendered(text: str) -> str:
 
 def parsed(words: list[str]) -> dict[str, Any]:
     """The parameters that the command line makes of them; raises for what it does not know."""
-    group: Any = typer.main.get_command(app)
+    group: Any = typer.main.get_command(command_line())
     assert words[0] == "enginewatch"
     command = group.commands[words[1]]
     with command.make_context(words[1], words[2:]) as context:

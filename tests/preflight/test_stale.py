@@ -14,7 +14,7 @@ from tests.preflight.test_engine_dir import write_engine
 from tests.preflight.weights import write_checkpoint
 from typer.testing import CliRunner
 
-from enginewatch.cli import app
+from enginewatch.cli import command_line
 from enginewatch.preflight.artifacts import engine_dir
 from enginewatch.preflight.facts import Facts
 from enginewatch.preflight.finding import Finding
@@ -34,7 +34,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def stamp(*arguments: str, expect: int = 0) -> str:
-    result = CliRunner().invoke(app, ["stamp", *arguments])
+    result = CliRunner().invoke(command_line(), ["stamp", *arguments])
     assert result.exit_code == expect, result.output + str(result.exception)
     return result.output
 
