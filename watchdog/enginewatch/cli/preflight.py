@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +12,6 @@ from typing import Annotated, Final
 import pynvml
 import typer
 
-from enginewatch.collect.endpoint import look
 from enginewatch.config import Authorization, config_for_urls
 from enginewatch.errors import EnginewatchError
 from enginewatch.preflight.accept import Acceptance, read_accepted
@@ -26,7 +25,6 @@ from enginewatch.preflight.readers.unread import Unread
 from enginewatch.preflight.readers.versions import installed_versions
 from enginewatch.preflight.report import FORMATS
 from enginewatch.preflight.run import preflight as judge
-from enginewatch.wiring import read_rules
 
 INPUTS: Final = (
     "--engine-dir",
@@ -160,8 +158,14 @@ def _surroundings(inputs: Inputs) -> Iterator[Facts]:
         yield Facts(versions=tuple(installed_versions()))
 
 
-def _endpoints(urls: Iterable[str], token_file: Path | None) -> Iterator[Facts]:
+def _endpoints(urls: Sequence[str], token_file: Path | None) -> Iterator[Facts]:
     """Running endpoints, each asked for one token and for its metrics. Raises ConfigError."""
+    if not urls:
+        return
+    # The daemon's half of the program takes longer to import than all else takes to judge.
+    from enginewatch.collect.endpoint import look  # noqa: PLC0415
+    from enginewatch.wiring import read_rules  # noqa: PLC0415
+
     for url in urls:
         config = config_for_urls([url])
         if token_file is not None:
