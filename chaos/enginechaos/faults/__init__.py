@@ -5,23 +5,38 @@ from __future__ import annotations
 from enginechaos.actions import Action, Command, End, EndsWithRun, Remove, Restore, Signal
 from enginechaos.faults.base import Evidence, Fault, NoFault
 from enginechaos.faults.flood import PromptFlood
-from enginechaos.faults.rank import StoppedRank
+from enginechaos.faults.gpu import HungDriver
+from enginechaos.faults.metrics import EmptyPage, HungScrape, MetricsProxy, RenamedMetrics
+from enginechaos.faults.network import RankLink, SlowLink
+from enginechaos.faults.rank import KilledRank, StoppedRank
+from enginechaos.faults.receivers import ReceiverDown
+from enginechaos.faults.together import Together
 from enginechaos.processes import Process
 from enginechaos.target import Target
 
 __all__ = [
     "Action",
     "Command",
+    "EmptyPage",
     "End",
     "EndsWithRun",
     "Evidence",
     "Fault",
+    "HungDriver",
+    "HungScrape",
+    "KilledRank",
+    "MetricsProxy",
     "NoFault",
     "Process",
     "PromptFlood",
+    "RankLink",
+    "ReceiverDown",
     "Remove",
+    "RenamedMetrics",
     "Restore",
     "Signal",
+    "SlowLink",
     "StoppedRank",
     "Target",
+    "Together",
 ]
