@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,16 @@ pytestmark = pytest.mark.integration
 
 WITHIN = 30.0
 SPIN = "import time\nwhile True: time.sleep(0.01)"
+NO_ENGINES = """
+about: no engine is known, so that one that runs beside the test is not looked at
+key: name
+sources: {here: this test}
+columns: {name: string, runtime: string, role: string, pattern: string}
+rows: [{name: none, runtime: own, role: helper, pattern: '[^\\x00-\\x{10FFFF}]', source: here}]
+"""
+
+Story = Callable[[Head, ProcessCollector], None]
+Watch = Callable[..., None]
 
 
 @pytest.fixture
@@ -46,7 +57,15 @@ def ranks(mark: str) -> Iterator[list[subprocess.Popen[bytes]]]:
         process.wait()
 
 
-def watch(mark: str, story: Callable[[Head, ProcessCollector], None], **config: str) -> None:
+@pytest.fixture
+def watch(mark: str, tmp_path: Path) -> Watch:
+    rules = tmp_path / "rules"
+    (rules / "compat").mkdir(parents=True)
+    (rules / "compat" / "processes.yml").write_text(NO_ENGINES)
+    return partial(_watch, rules, mark)
+
+
+def _watch(rules: Path, mark: str, story: Story, **config: str) -> None:
     head = Head()
     settings = ProcessesConfig.model_validate(
         {
@@ -62,7 +81,7 @@ def watch(mark: str, story: Callable[[Head, ProcessCollector], None], **config: 
     )
 
     async def run() -> None:
-        collector = ProcessCollector(settings, head, lambda: [target], wall_clock)
+        collector = ProcessCollector(settings, head, lambda: [target], wall_clock, rules=rules)
         collector.start()
         try:
             await asyncio.to_thread(story, head, collector)
@@ -85,7 +104,7 @@ def until(head: Head, name: str, wanted: dict[str, float], **labels: str) -> dic
 
 
 def test_a_stopped_rank_is_seen_stopped_and_again_at_work(
-    mark: str, ranks: list[subprocess.Popen[bytes]]
+    watch: Watch, ranks: list[subprocess.Popen[bytes]]
 ) -> None:
     def story(head: Head, _: ProcessCollector) -> None:
         found = until(head, "enginewatch_process_state", {"0": 0, "1": 0}, state="stopped")
@@ -99,7 +118,7 @@ def test_a_stopped_rank_is_seen_stopped_and_again_at_work(
         ranks[1].send_signal(signal.SIGCONT)
         until(head, "enginewatch_process_state", {"0": 0, "1": 0}, state="stopped")
 
-    watch(mark, story)
+    watch(story)
 
 
 def until_still(head: Head) -> dict[str, float]:
@@ -108,7 +127,7 @@ def until_still(head: Head) -> dict[str, float]:
 
 
 def test_a_dead_rank_is_a_zombie_until_somebody_asks_for_it(
-    mark: str, ranks: list[subprocess.Popen[bytes]]
+    watch: Watch, ranks: list[subprocess.Popen[bytes]]
 ) -> None:
     def story(head: Head, _: ProcessCollector) -> None:
         until(head, "enginewatch_process_state", {"0": 0, "1": 0}, state="zombie")
@@ -117,11 +136,11 @@ def test_a_dead_rank_is_a_zombie_until_somebody_asks_for_it(
         ranks[1].wait()
         until(head, "enginewatch_process_state", {"0": 0}, state="zombie")
 
-    watch(mark, story)
+    watch(story)
 
 
 def test_a_look_that_hangs_is_abandoned_and_its_process_left_alone(
-    mark: str, ranks: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+    watch: Watch, ranks: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forever = threading.Event()
 
@@ -139,13 +158,13 @@ def test_a_look_that_hangs_is_abandoned_and_its_process_left_alone(
         until(head, "enginewatch_processes_hung", {"": 0})
 
     try:
-        watch(mark, story, timeout="300ms")
+        watch(story, timeout="300ms")
     finally:
         forever.set()
 
 
-def test_a_machine_without_engines_says_so(mark: str) -> None:
+def test_a_machine_without_engines_says_so(watch: Watch) -> None:
     def story(head: Head, _: ProcessCollector) -> None:
         until(head, "enginewatch_processes_watched", {"": 0})
 
-    watch(f"{mark}-none", story)
+    watch(story)
