@@ -6,7 +6,13 @@ from enginechaos.actions import Action, Command, End, EndsWithRun, Remove, Resto
 from enginechaos.faults.base import Evidence, Fault, NoFault
 from enginechaos.faults.flood import PromptFlood
 from enginechaos.faults.gpu import HungDriver
-from enginechaos.faults.metrics import EmptyPage, HungScrape, MetricsProxy, RenamedMetrics
+from enginechaos.faults.metrics import (
+    EmptyPage,
+    HungScrape,
+    MetricsProxy,
+    RemovedMetrics,
+    RenamedMetrics,
+)
 from enginechaos.faults.network import RankLink, SlowLink
 from enginechaos.faults.rank import KilledRank, StoppedRank
 from enginechaos.faults.receivers import ReceiverDown
@@ -32,6 +38,7 @@ __all__ = [
     "RankLink",
     "ReceiverDown",
     "Remove",
+    "RemovedMetrics",
     "RenamedMetrics",
     "Restore",
     "Signal",

@@ -137,6 +137,22 @@ class RenamedMetrics(_PageFault):
 
 
 @dataclass
+class RemovedMetrics(_PageFault):
+    """A release, or a flag, that no longer exports families."""
+
+    names: Sequence[str] = ()
+
+    def inject(self, target: Target) -> None:
+        self.proxy.change = lambda page: removed(page, self.names)
+
+    def verify(self, target: Target) -> Evidence:
+        page = self._read()
+        left = [name for name in self.names if _of([name]).search(page or "")]
+        said = f"still has {', '.join(left)}" if left else f"lacks {', '.join(self.names)}"
+        return Evidence(bool(page) and not left, f"the page {said}")
+
+
+@dataclass
 class EmptyPage(_PageFault):
     """A page of nothing, served with 200: a proxy in front of the engine answers in its place."""
 

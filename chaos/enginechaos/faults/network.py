@@ -33,7 +33,7 @@ _ADDRESSES: Final = ("10.231.77.1", "10.231.77.2")
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 """For setns(2), which Python has from 3.12 on."""
 _CLONE_NEWNET: Final = 0x40000000
-_DEVICE: Final = "link"
+_DEVICE: Final = "ranks"
 _PORT: Final = 7
 _PACKET: Final = 67
 """Bytes on the wire of a collective's packet: one byte of TCP, with its headers."""

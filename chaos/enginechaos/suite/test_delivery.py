@@ -29,7 +29,7 @@ def test_a_page_outlives_its_receiver(induce, expect_page, receivers, scene, whi
         before = outage.provider.attempts
         others = set(receivers.names) - {which}
 
-        def told():
+        def told() -> set[str]:
             heard = receivers.inbox.taken(induced.began_at)
             return {d.receiver for d in heard if d.verdict == VERDICT and d.firing}
 

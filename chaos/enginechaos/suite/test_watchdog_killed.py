@@ -30,9 +30,9 @@ def test_a_killed_watchdog_goes_on_with_its_incident(induce, expect_page, watchd
         assert not alive(before)
         watchdog.start()
         assert watchdog.process != before
-        assert scene.wait(lambda: _fires(watchdog, scene.target.deployment), 20)
 
+        def fires():
+            alerts = watchdog.alerts(scene.target.deployment)
+            return [a for a in alerts if a.verdict == "collective_hang" and a.state == "firing"]
 
-def _fires(watchdog, deployment):
-    alerts = watchdog.alerts(deployment)
-    return any(a.verdict == "collective_hang" and a.state == "firing" for a in alerts)
+        assert scene.wait(fires, 20), "the alert did not outlive the watchdog"
