@@ -33,9 +33,12 @@ else
 	  --speed 1 --from 140s --until 265s --watch
 endif
 
+# Test files side by side. More jobs than cores make servers and deadlines miss each other.
+JOBS ?= 2
+
 .PHONY: test
 test: $(READY) ## The whole test suite, linters and types included
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 	$(MAKE) lint
 
 .PHONY: lint
