@@ -314,3 +314,19 @@ def test_memory_is_flat_over_a_long_log() -> None:
     finally:
         tracemalloc.stop()
     assert after - before < 1_000_000
+
+
+def test_of_a_storm_a_hundred_lines_a_second_and_the_last_are_read(tmp_path: Path) -> None:
+    pack = signatures(tmp_path, "pattern: 'broken (?P<n>[0-9]+)'\nfields: {n: int}")
+    lines = [f"2026-05-18 09:12:{20 + n // 500}.{n % 500:03d} broken {n}" for n in range(1_000)]
+    reader = LogReader(pack.signatures)
+    found = [match for line in lines for match in reader.feed(line)] + reader.finish()
+    assert [match.fields["n"] for match in found] == [*range(100), *range(500, 600), 999]
+    assert reader.passed == {"s1": 800}
+
+
+@pytest.mark.parametrize("at", ["", "[   {second}.000000] ", "E0518 09:12:{second} "])
+def test_lines_without_a_second_or_of_many_are_all_read(tmp_path: Path, at: str) -> None:
+    pack = signatures(tmp_path, "pattern: broken")
+    text = "\n".join(f"{at.format(second=10 + n // 50)}broken" for n in range(500))
+    assert len(read(pack.signatures, text)) == 500

@@ -231,7 +231,7 @@ class LogCollector:
                 ("lines_total", source.lines),
                 ("lines_dropped_total", dropped),
                 ("lines_cut_total", cut),
-                ("lines_passed_total", source.reader.passed.total()),
+                ("lines_passed_total", source.reader.passed_lines),
                 ("readable", not source.problem),
             ):
                 named = labels.with_(**{METRIC_NAME: f"enginewatch_log_{name}"})

@@ -23,6 +23,8 @@ _MEBI: Final = {"": -2, "K": -1, "M": 0, "G": 1, "T": 2, "P": 3}
 
 
 def _integer(text: str) -> int:
+    if text.isdecimal():
+        return int(text)
     # A comma or a blank between digits is how people and some loggers group them.
     return int(text.replace(",", "").replace("_", ""), 0 if text.startswith("0x") else 10)
 

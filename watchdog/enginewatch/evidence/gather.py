@@ -13,7 +13,7 @@ from enginewatch.evidence.documents import CONTEXT, DocumentKind
 from enginewatch.evidence.incident import Seen
 from enginewatch.evidence.pack import SignaturePack
 from enginewatch.evidence.pages import Scrape, previous_scrape, read_page
-from enginewatch.evidence.reader import LogReader, Match
+from enginewatch.evidence.reader import MOST_A_SECOND, LogReader, Match
 from enginewatch.evidence.redact import redact
 from enginewatch.evidence.segments import Document, Exchange, LogLine, PageText, Segmenter
 from enginewatch.evidence.timeline import Rules, Timeline
@@ -159,6 +159,11 @@ class _Source:
         if self._reader.cut:
             what = f"{self._reader.cut} lines were cut: longer than 64 KiB"
             self._gathering.notes.append(f"{self._name}: {what}")
+        if self._reader.passed:
+            what = f"{self._reader.passed_lines} lines of storms were counted but not read"
+            self._gathering.notes.append(
+                f"{self._name}: {what}: over {MOST_A_SECOND} a second of one kind"
+            )
 
     def timelines(self) -> Iterator[Timeline]:
         if self._log.rounds:

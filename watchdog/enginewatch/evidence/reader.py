@@ -17,13 +17,16 @@ from enginewatch.evidence.functions import PURE
 from enginewatch.evidence.lines import LONGEST, Line, clean, decode, peel, unfold
 from enginewatch.evidence.redact import redact
 from enginewatch.evidence.signatures import Case, Near, Phase, Signature, SignatureSet
-from enginewatch.evidence.times import Stamp, TimeReader
+from enginewatch.evidence.times import SecondReader, Stamp, TimeReader
 from enginewatch.evidence.verdict import Evidence
 from enginewatch.evidence.waiting import Open, WaitingRoom, is_within, span
 from enginewatch.model import Labels, Millis, Sample
 
 MOST_A_SECOND: Final = 100
-"""Lines of one signature that are read in a second of a followed log; the rest is counted."""
+"""Lines of one signature that are read in a second; the rest of a storm is counted."""
+_SECOND: Final[Millis] = 1_000
+_MOST_CLOSED: Final = 4_096
+"""Sets of signatures whose storms are cut short; a hostile log can be made to have more."""
 _TEXT_SHOWN: Final = 2_000
 _ESCAPE: Final = b"\x1b"
 
@@ -62,12 +65,31 @@ class Match:
                 yield Sample(Labels(given, __name__=series.name), float(value))
 
 
+@dataclass(slots=True)
+class _Pace:
+    """How many lines of a signature came since a moment."""
+
+    since: Millis
+    count: int = 0
+
+
+@dataclass(slots=True)
+class _Closed:
+    """Of an answer of the set: no line is read from `since` until `until`; `count` were not."""
+
+    ids: tuple[str, ...]
+    since: Millis = 0
+    until: Millis = 0
+    count: int = 0
+
+
 class LogReader:
     """One source's lines in their order.
 
     `year` completes dates that have none. `cut` counts lines of which only the
-    first `lines.LONGEST` bytes were looked at; `passed` counts lines of a followed
-    log that were not read because many like them were, by signature.
+    first `lines.LONGEST` bytes were looked at; `passed` counts lines that were not
+    read because many like them were in the same second, by signature, and `passed_lines`
+    in all.
     """
 
     def __init__(self, signatures: SignatureSet, source: str = "", *, year: int = 2000):
@@ -78,11 +100,13 @@ class LogReader:
         self._stamp: Stamp | None = None
         self._seen: Final[dict[str, tuple[int, Stamp | None]]] = {}
         self._room: Final = WaitingRoom()
-        self._pace: Final[dict[str, tuple[Millis, int]]] = {}
+        self._pace: Final[dict[str, _Pace]] = {}
+        self._clock: Final = SecondReader(year)
+        self._passed: tuple[int, bytes] | None = None
         self._newest: bytes = b""
         self.number = 0
         self.cut = 0
-        self.passed: Final[Counter[str]] = Counter()
+        self._closed: Final[dict[tuple[int, ...], _Closed]] = {}
         self.phase = Phase.UNKNOWN
 
     def skip_to(self, number: int) -> None:
@@ -92,8 +116,9 @@ class LogReader:
     def feed(self, line: bytes | str, at: Millis | None = None) -> Sequence[Match]:
         """The matches that this line makes certain: its own, and older ones that waited for it.
 
-        `line` is without its end or with it; `at` is when it came, for a log that is
-        being followed: then periodic lines are read now and then, and of a storm a part.
+        `line` is without its end or with it. `at` is when it came, for a log that is being
+        followed: then periodic lines are read now and then. Of a storm a part is read, in a
+        log that is read in one go by the seconds that its lines tell: a line without is read.
         """
         raw = line.encode("utf-8", "replace") if isinstance(line, str) else line
         self.number += 1
@@ -104,15 +129,30 @@ class LogReader:
             raw = clean(decode(raw)).encode()
         self._newest = raw
         found = self._may_match(raw)
-        if found:
-            signatures = self._signatures.owners(found)
-            if at is None or self._is_due(signatures, at):
-                return [*self._read(raw, signatures, at), *self._over(at)]
-        return self._over(at) if len(self._room) else ()
+        if found and self._is_due(key := tuple(found), raw, at):
+            return [*self._read(raw, self._signatures.owners(key), at), *self._over(at)]
+        return self._over(at) if self._room.is_due(self.number, at) else ()
+
+    @property
+    def passed_lines(self) -> int:
+        return sum(each.count for each in self._closed.values())
+
+    @property
+    def passed(self) -> Counter[str]:
+        told: Counter[str] = Counter()
+        for each in self._closed.values():
+            told.update(dict.fromkeys(each.ids, each.count))
+        return told
 
     def finish(self) -> list[Match]:
         """The input has ended: what still waits is decided by what was seen."""
-        return [self._decided(each) for each in self._room.drain()]
+        # Where a log ends in a storm, how it ends is told by the storm's last line.
+        last, self._passed = self._passed, None
+        matches: list[Match] = []
+        if last is not None and last[0] == self.number:
+            found = self._may_match(last[1]) or ()
+            matches.extend(self._read(last[1], self._signatures.owners(found), None))
+        return [*matches, *(self._decided(each) for each in self._room.drain())]
 
     def tick(self, now: Millis) -> Sequence[Match]:
         """Time has passed without a line: what can't change any more is given."""
@@ -123,19 +163,39 @@ class LogReader:
         """The time of the newest line, or of the nearest before it that has one."""
         return self._times.read(clean(decode(self._newest))) or self._stamp
 
-    def _is_due(self, signatures: Sequence[Signature], at: Millis) -> bool:
-        """Whether one of these may still be read; if none may, the line is counted."""
-        due = False
-        for each in signatures:
-            since, count = self._pace.get(each.id, (at, 0))
-            if at - since >= (each.thin or 1_000):
-                since, count = at, 0
-            if count < (1 if each.thin else MOST_A_SECOND):
-                due = True
-            self._pace[each.id] = (since, count + 1)
-        if not due:
-            self.passed.update(each.id for each in signatures)
-        return due
+    def _is_due(self, found: tuple[int, ...], raw: bytes, at: Millis | None) -> bool:
+        """Whether one of the signatures found may still be read; if none may, it is counted."""
+        now = self._clock.read(raw) if at is None else at
+        if now is None:
+            return True
+        closed = self._closed.get(found)
+        if closed is None or not closed.since <= now < closed.until:
+            signatures = self._signatures.owners(found)
+            until = [self._closed_until(each, now, live=at is not None) for each in signatures]
+            if None in until:
+                return True
+            if closed is None:
+                if len(self._closed) >= _MOST_CLOSED:
+                    return True
+                closed = _Closed(tuple(each.id for each in signatures))
+                self._closed[found] = closed
+            closed.since, closed.until = now, min(each for each in until if each is not None)
+        closed.count += 1
+        self._passed = (self.number, raw)
+        return False
+
+    def _closed_until(self, signature: Signature, now: Millis, *, live: bool) -> Millis | None:
+        """Count a line; where enough like it were read, when the next is, else None."""
+        thin = signature.thin if live else 0
+        pace = self._pace.get(signature.id)
+        if pace is None:
+            pace = self._pace[signature.id] = _Pace(now)
+        if not 0 <= now - pace.since < (thin or _SECOND):
+            pace.since, pace.count = now, 0
+        pace.count += 1
+        if pace.count <= (1 if thin else MOST_A_SECOND):
+            return None
+        return pace.since + (thin or _SECOND)
 
     def _read(
         self, raw: bytes, signatures: Sequence[Signature], at: Millis | None

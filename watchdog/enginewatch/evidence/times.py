@@ -30,6 +30,8 @@ _MONTHS: Final = (
 )
 _WITHIN: Final = 160
 """A line's own time stands in its first part; later ones are data."""
+_HEAD: Final = _WITHIN + 40
+"""Holds all of a time that begins within."""
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 
 _CLOCK: Final = r"(?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d)(?:[.,](?P<f>\d{1,9}))?"
@@ -72,13 +74,15 @@ class TimeReader:
     """Reads the times of one source's lines in their order.
 
     A source writes its times in one way and at one place, so the format and the
-    place of the last one are tried first.
+    place of the last one are tried first. `place` is where the last one stands, up to its
+    seconds.
     """
 
     def __init__(self, year: int):
         self._year = year
         self._month = 0
         self._last = (_FORMATS[0], 0)
+        self.place = slice(0, 0)
         self._days: dict[tuple[int, int, int], int] = {}
 
     def read(self, text: str) -> Stamp | None:
@@ -97,6 +101,7 @@ class TimeReader:
         except (ValueError, KeyError):
             return None
         self._last = (found.re, found.start())
+        self.place = slice(found.start(), found.end("s"))
         return Stamp(at)
 
     def _millis(self, found: re.Match[str]) -> Millis:
@@ -126,6 +131,32 @@ class TimeReader:
             self._days = {key: number}
         self._month = month
         return number
+
+
+class SecondReader:
+    """Reads only which second a line is of: at once, where it is that of the line before."""
+
+    def __init__(self, year: int):
+        self._times: Final = TimeReader(year)
+        self._place = slice(0, 0)
+        self._written = b""
+        self._second: Millis | None = None
+
+    def read(self, raw: bytes) -> Millis | None:
+        """The line's own time, of either clock, without its fraction; None where it has none."""
+        if self._written and raw[self._place] == self._written:
+            return self._second
+        # Byte for byte, so that a place in the text is one in the line.
+        head = raw[:_HEAD].decode("latin-1")
+        stamp = self._times.read(head)
+        self._written, self._second = b"", None
+        if stamp is None:
+            return None
+        self._second = stamp.at - stamp.at % 1_000
+        if not stamp.boot:
+            self._place = self._times.place
+            self._written = raw[self._place]
+        return self._second
 
 
 def _earliest(text: str) -> re.Match[str] | None:

@@ -89,14 +89,20 @@ class WaitingRoom:
                     each.came.add(near)
         return self._let_go([each for each in self._waiting if not each.is_open()])
 
+    def is_due(self, number: int, at: Millis | None) -> bool:
+        """Whether it is time to look who has waited for long enough."""
+        if not self._waiting:
+            return False
+        lines, when = self._checked
+        return number - lines >= _LINES_BETWEEN_CHECKS or (
+            at is not None and at - when >= _TIME_BETWEEN_CHECKS
+        )
+
     def over(self, number: int, stamp: Stamp | None, at: Millis | None) -> Sequence[Open]:
         """Those that have waited for as long as any of their cases asks; checked now and then."""
-        lines, when = self._checked
-        if number - lines < _LINES_BETWEEN_CHECKS and (
-            at is None or at - when < _TIME_BETWEEN_CHECKS
-        ):
+        if not self.is_due(number, at):
             return ()
-        self._checked = (number, when if at is None else at)
+        self._checked = (number, self._checked[1] if at is None else at)
         return self._let_go([each for each in self._waiting if _is_over(each, number, stamp, at)])
 
     def drain(self) -> list[Open]:
