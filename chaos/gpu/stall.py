@@ -19,7 +19,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -224,7 +224,7 @@ def cleaner() -> Callable[[str], str]:
     return lambda text: replace_identifiers(text, hosts=hosts, folders=folders)
 
 
-def arguments() -> argparse.Namespace:
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m chaos.gpu.stall", description=__doc__)
     parser.add_argument("--backend", choices=("nccl", "gloo"), required=True)
     parser.add_argument("--gpus", type=int, default=0, help="0: ranks on processors (gloo)")
@@ -234,7 +234,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--steady", type=float, default=10.0, help="seconds of work beforehand")
     parser.add_argument("--cases", nargs="+", choices=tuple(CASES))
     parser.add_argument("--out", type=Path, default=Path("gpu-stall-out"))
-    given = parser.parse_args()
+    given = parser.parse_args(words)
     given.ranks = given.ranks or max(given.gpus, 2 if given.backend == "gloo" else 1)
     if given.backend == "nccl" and given.ranks > given.gpus:
         parser.error(f"NCCL wants a GPU for each of {given.ranks} ranks; there are {given.gpus}")
