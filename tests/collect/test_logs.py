@@ -14,6 +14,7 @@ from tests.support.samples import series_at
 from enginewatch.collect import logs as module
 from enginewatch.collect.journal import Journal, Kernel, kernel_line
 from enginewatch.collect.logs import LogCollector
+from enginewatch.collect.revive import REVIVAL
 from enginewatch.collect.rounds import Writers
 from enginewatch.config import Config
 from enginewatch.evidence.pack import shipped_pack
@@ -193,6 +194,37 @@ def test_the_journal_is_what_a_program_says(tmp_path: Path) -> None:
     assert found == [b'{"MESSAGE": "hello"}']
     assert journal.problem == "journal: journalctl ended with status 0"
     assert "--unit=vllm.service" in (tmp_path / "asked").read_text()
+    journal.close()
+
+
+def test_a_journal_that_ends_is_followed_anew_behind_its_last_message(tmp_path: Path) -> None:
+    program, asked, now = tmp_path / "journalctl", tmp_path / "asked", 0.0
+    program.write_text(
+        f'#!/bin/sh\necho "$*" >> {asked}\n'
+        'echo \'{"__CURSOR": "s=1;i=7", "MESSAGE": "hello"}\'\nexit 3\n'
+    )
+    program.chmod(0o755)
+    journal = Journal((), {}, program=str(program), timer=lambda: now)
+
+    def to_its_end() -> list[bytes]:
+        found: list[bytes] = []
+        deadline = time.monotonic() + 20
+        while "status 3" not in journal.problem and time.monotonic() < deadline:
+            found += journal.read(1000)
+            time.sleep(0.01)
+        return found
+
+    assert len(to_its_end()) == 1
+    now = REVIVAL - 0.1
+    assert journal.read(1000) == []
+    assert len(asked.read_text().splitlines()) == 1
+    now = REVIVAL + 0.1
+    journal.read(1000)
+    journal.problem = ""
+    to_its_end()
+    first, second = asked.read_text().splitlines()
+    assert "--lines=0" in first
+    assert "--no-tail --after-cursor=s=1;i=7" in second
     journal.close()
 
 

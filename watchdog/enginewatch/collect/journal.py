@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
+from enginewatch.collect.revive import REVIVAL
 from enginewatch.collect.tail import Lines
 from enginewatch.config import Config
 
@@ -40,41 +43,54 @@ def streams(config: Config) -> Iterator[Stream]:
 
 
 class Journal:
-    """What `journalctl --follow` says, in its JSON. One that ends is not started again."""
+    """What `journalctl --follow` says, in its JSON.
+
+    One that ends is started anew after `REVIVAL` seconds, and goes on behind the last
+    message that was read.
+    """
 
     def __init__(
-        self, units: tuple[str, ...], labels: Mapping[str, str], program: str = "journalctl"
+        self,
+        units: tuple[str, ...],
+        labels: Mapping[str, str],
+        program: str = "journalctl",
+        timer: Callable[[], float] = time.monotonic,
     ):
         self.name = "journal"
         self.labels = labels
         self.problem = ""
-        self._lines: Final = Lines()
+        self._units: Final = units
+        self._timer: Final = timer
+        self._program: Final = shutil.which(program)
+        self._lines = Lines()
+        self._last = b""
         self._process: subprocess.Popen[bytes] | None = None
-        found = shutil.which(program)
-        if found is None:
+        self._since = timer()
+        if self._program is None:
             self.problem = "journal: there is no journalctl here"
-            return
-        command = [found, "--follow", "--lines=0", "--output=json", "--output-fields=MESSAGE"]
-        command += [f"--unit={unit}" for unit in units]
-        self._process = subprocess.Popen(  # noqa: S603 - units are checked by the configuration
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
-        assert self._process.stdout is not None
-        os.set_blocking(self._process.stdout.fileno(), False)
+        else:
+            self._process = self._started(self._program)
 
     def read(self, most: int) -> list[bytes]:
-        if self._process is None or self._process.stdout is None or self.problem:
+        if self._process is None:
+            self._revive()
+        if self._process is None or self._process.stdout is None:
             return []
         try:
             piece = os.read(self._process.stdout.fileno(), most)
         except BlockingIOError:
+            if self._timer() - self._since >= REVIVAL:
+                self.problem = ""  # it lives, whether or not there is something to say
             return []
         except OSError as failure:
-            self.problem = f"journal: {failure.strerror or failure}"
-            return []
+            return self._ended(f"journal: {failure.strerror or failure}")
         if not piece:
-            self.problem = f"journal: journalctl ended with status {self._process.wait()}"
-        return self._lines.feed(piece)
+            return self._ended("")
+        self.problem = ""
+        lines = self._lines.feed(piece)
+        if lines:
+            self._last = lines[-1]
+        return lines
 
     def close(self) -> None:
         if self._process is None:
@@ -84,6 +100,51 @@ class Journal:
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
+
+    def _started(self, program: str) -> subprocess.Popen[bytes]:
+        """From now on, or from where the one before was. Raises OSError."""
+        cursor, self._last = _cursor(self._last), b""
+        behind = ["--no-tail", f"--after-cursor={cursor}"] if cursor else ["--lines=0"]
+        command = [program, "--follow", *behind, "--output=json", "--output-fields=MESSAGE"]
+        command += [f"--unit={unit}" for unit in self._units]
+        process = subprocess.Popen(  # noqa: S603 - units are checked by the configuration
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        assert process.stdout is not None
+        os.set_blocking(process.stdout.fileno(), False)
+        return process
+
+    def _ended(self, problem: str) -> list[bytes]:
+        process, self._process = self._process, None
+        assert process is not None
+        if process.stdout is not None:
+            process.stdout.close()
+        if process.poll() is None:
+            process.kill()
+        status = process.wait()
+        self.problem = problem or f"journal: journalctl ended with status {status}"
+        self._since = self._timer()
+        self._lines, lines = Lines(), self._lines.flush()
+        return lines
+
+    def _revive(self) -> None:
+        if self._program is None or self._timer() - self._since < REVIVAL:
+            return
+        self._since = self._timer()
+        try:
+            self._process = self._started(self._program)
+        except OSError as failure:
+            self.problem = f"journal: {failure.strerror or failure}"
+
+
+def _cursor(line: bytes) -> str:
+    """Where in the journal a message stands; nothing where a line does not tell."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return ""
+    cursor = message.get("__CURSOR") if isinstance(message, dict) else None
+    return cursor if isinstance(cursor, str) else ""
 
 
 class Kernel:
