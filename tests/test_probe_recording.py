@@ -69,7 +69,7 @@ def told(name: str, pack: Sequence[RuleFile]) -> Iterator[SamplesEvent]:
         free = sent + round(took * 1000)
         ends.append((sent, free, Ended(result, took, line["status"] or 0)))
     head = Head()
-    progress = Progress(pack, head)
+    progress = Progress(lambda: pack, head)
     ingest = Ingest(TARGET, head.source("page"), PageReader())
     pages = [e for e in read_recording(DATA / f"vllm-{name}.prom.xz") if isinstance(e, ScrapeEvent)]
     standing = Standing()

@@ -19,16 +19,14 @@ from enginewatch.config import parse_config
 from enginewatch.model import METRIC_NAME, Labels, Sample
 from enginewatch.store.head import Head
 
-RULES = parse_rule_file(
-    """
+RULE_FILE = """
 groups:
   - name: engine
     rules:
       - record: engine:progress_signals:window_count
         expr: sum by (instance, job) (rate(tokens_total{kind="out"}[30s]) > bool 0)
-""",
-    "engine.yml",
-)
+"""
+RULES = parse_rule_file(RULE_FILE, "engine.yml")
 Answer = Callable[[httpx.Request], Coroutine[Any, Any, httpx.Response]]
 
 
@@ -66,7 +64,7 @@ class Rig:
         config = parse_config(text, Path("e.yml"))
         self.prober = Prober(
             config,
-            Progress([RULES], self.head),
+            Progress(lambda: (RULES,), self.head),
             self.write,
             clock=self._clock,
             hurry=lambda labels: self.hurried.append(labels["instance"]),
@@ -188,7 +186,7 @@ def test_no_probes_where_none_are_taken_or_wanted(probe: str, answer: Answer) ->
 
 def test_a_page_that_is_no_longer_there_says_nothing_of_progress() -> None:
     head = Head()
-    progress = Progress([RULES], head)
+    progress = Progress(lambda: (RULES,), head)
     write = Writers(head)
     series = Labels({METRIC_NAME: "tokens_total", "kind": "out", "instance": "a:1", "job": "j"})
     write("page", 1_000, [Sample(series, 1.0)])
@@ -197,3 +195,28 @@ def test_a_page_that_is_no_longer_there_says_nothing_of_progress() -> None:
     assert progress.look(6_000)["a:1", "j"].age == 5_000
     write("page", 11_000, [])
     assert progress.look(11_000) == {}
+
+
+def test_rules_that_were_edited_say_what_is_progress_from_then_on() -> None:
+    head = Head()
+    rules = (RULES,)
+    progress = Progress(lambda: rules, head)
+    write = Writers(head)
+
+    def page(at: int, tokens: float, steps: float) -> int:
+        kinds = {"tokens_total": {"kind": "out"}, "steps_total": {}}
+        samples = [
+            Sample(Labels({METRIC_NAME: name, "instance": "a:1", "job": "j", **kinds[name]}), value)
+            for name, value in (("tokens_total", tokens), ("steps_total", steps))
+        ]
+        write("page", at, samples)
+        return progress.look(at)["a:1", "j"].age
+
+    assert page(1_000, 1, 1) == 0
+    assert page(6_000, 1, 2) == 5_000
+    edited = RULE_FILE.replace("> bool 0)", "> bool 0) + sum by (instance, job) (steps_total)")
+    rules = (parse_rule_file(edited, "engine.yml"),)
+    assert page(11_000, 1, 3) == 10_000  # the first value of a new series is no movement
+    assert page(16_000, 1, 4) == 0
+    assert page(21_000, 2, 4) == 0
+    assert page(26_000, 2, 4) == 5_000

@@ -29,8 +29,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a collector is given of the daemon. `targets` and `clock` are asked at each use,
-    `rules`, those in force, when a collector is made."""
+    """What a collector is given of the daemon, to ask at each use; `rules` are those in force."""
 
     head: Head
     targets: Callable[[], Sequence[Target]]
@@ -64,12 +63,12 @@ def _nvml(config: Config, around: Surroundings) -> Collector:
 
 def _probe_section(config: Config) -> object:
     wanted = config.probe.enabled is not False or any(job.probe for job in config.scrape_configs)
-    given = (config.probe, config.scrape_configs, config.global_, config.rule_files)
+    given = (config.probe, config.scrape_configs, config.global_)
     return given if wanted else None
 
 
 def _probe(config: Config, around: Surroundings) -> Collector:
-    progress = Progress(around.rules(), around.head)
+    progress = Progress(around.rules, around.head)
     return Prober(
         config,
         progress,

@@ -6,7 +6,7 @@ Which series only a live step moves is for the engines' rules to say: those that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -41,15 +41,19 @@ class Seen(NamedTuple):
 
 
 class Progress:
-    """Looks at the store again and again, and compares."""
+    """Looks at the store again and again, and compares. `rules` are asked for at each look: those
+    that are in force then say what is looked at."""
 
-    def __init__(self, files: Iterable[RuleFile], storage: Storage):
+    def __init__(self, rules: Callable[[], Sequence[RuleFile]], storage: Storage):
         self._storage: Final = storage
-        self._signals: Final = tuple(_Signal(matchers) for matchers in _selected(files))
+        self._rules: Final = rules
+        self._files: Sequence[RuleFile] | None = None
+        self._signals: tuple[_Signal, ...] = ()
         self._moved: dict[Key, Millis] = {}
 
     def look(self, now: Millis) -> dict[Key, Seen]:
         """By target, as far as its engine has such series."""
+        self._follow(self._rules())
         newest: dict[Key, Millis] = {}
         moved: dict[Key, Millis] = {}
         for signal in self._signals:
@@ -59,6 +63,12 @@ class Progress:
         # The first page that is seen of a target counts as movement: nothing is known before it.
         self._moved = {key: moved.get(key, self._moved.get(key, at)) for key, at in newest.items()}
         return {key: Seen(self._moved[key], at, key in busy) for key, at in newest.items()}
+
+    def _follow(self, files: Sequence[RuleFile]) -> None:
+        if files is not self._files:
+            self._files = files
+            known = {signal.matchers: signal for signal in self._signals}
+            self._signals = tuple(known.get(m) or _Signal(m) for m in _selected(files))
 
     def _busy(self, now: Millis) -> set[Key]:
         found = self._storage.instant(_named(RUNNING), now, _FRESH)
