@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from enginewatch.collect.process_identity import Identity, Pattern, identify, owner
+from enginewatch.collect.process_identity import Identity, Pattern, identify, owner, port_of
 from enginewatch.collect.process_table import (
     Stat,
     State,
@@ -125,9 +125,11 @@ class Looker:
         if known.identity is None:
             return None
         commands = [self._command(each) for each in _ancestry(stat, table)]
-        found = owner(known.identity, commands, targets)
-        # An orphan has lost the parent that told its port.
-        return known.target if found is None and stat.ppid != known.parent else found
+        # An orphan has lost the parent that told its port, and stays whose it was, if anybody's:
+        # the only target that is left of its runtime may be another engine.
+        if stat.ppid != known.parent and port_of(commands) is None:
+            return known.target
+        return owner(known.identity, commands, targets)
 
     def _command(self, stat: Stat) -> str:
         if stat.key not in self._commands:
