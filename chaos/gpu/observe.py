@@ -17,8 +17,8 @@ from enginechaos.watchdog import StartedWatchdog, write_settings
 
 DEPLOYMENT: Final = "stalled"
 _COMMAND: Final = r"(?P<title>chaos\.gpu\.ranks) --rank=(?P<rank>[0-9]+)"
-_OWN: Final = re.compile(r"VLLM::Worker_TP\d|chaos\.gpu\.ranks")
-"""Titles of ranks; processes of other engines of this machine are none of ours."""
+_OTHERS: Final = r"^VLLM::\S+\s*$"
+"""Ranks of other engines of this machine: ours name their port."""
 _LOOK: Final = 0.25
 _SLOW: Final = 1.0
 """Seconds between looks at GPUs."""
@@ -48,7 +48,10 @@ def watchdog(group: Group, folder: Path, gpus: int) -> StartedWatchdog:
         # Where the kernel lets no process change its title, the command line tells.
         "processes": {
             "deployment": DEPLOYMENT,
-            "engines": [{"match": _COMMAND, "runtime": "vllm", "deployment": DEPLOYMENT}],
+            "engines": [
+                {"match": _COMMAND, "runtime": "vllm", "deployment": DEPLOYMENT},
+                {"match": _OTHERS, "runtime": "other", "deployment": "not-under-test"},
+            ],
         },
         "nvml": {"deployment": DEPLOYMENT} if gpus else {"enabled": False},
         "receivers": [{"name": "nobody"}],
@@ -149,8 +152,6 @@ class Observer:
             return
         after, present = self.after, set()
         for each in seen:
-            if not _OWN.match(each.labels.get("title", "VLLM::Worker_TP0")):
-                continue
             key = (each.name, each.labels.get("rank", ""))
             present.add(key)
             if key in self.before:

@@ -156,7 +156,8 @@ def main() -> None:
         stream=sys.stderr,
         format=f"%(levelname)s %(asctime)s [rank {settings.rank}] %(message)s",
     )
-    set_title(f"VLLM::Worker_TP{settings.rank}")
+    # As vLLM's workers call themselves; the port says whose they are, where there are more engines.
+    set_title(f"VLLM::Worker_TP{settings.rank} --port {settings.port}")
     try:
         run(settings)
     except Exception:

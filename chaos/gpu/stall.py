@@ -34,6 +34,8 @@ from enginechaos.errors import WatchdogError
 DELAYS: Final = (0.1, 1.0, 5.0, 20.0)
 _TAIL: Final = 12.0
 """Seconds watched after the backend's own timeout."""
+_FAILED_SCRAPES: Final = 45.0
+"""Until the page of an engine that is gone."""
 _KEPT_OF_FLIGHT: Final = 20
 
 Case = dict[str, Any]
@@ -80,7 +82,7 @@ def kill(group: Group, seen: Observer, run: Run) -> Iterator[Case]:
     seen.watch(1.0)
     state = group.state(rank)
     # Where the others end too, the page of that comes from the scrapes that fail.
-    seen.watch(run.plan.timeout + _TAIL, lambda: len(seen.ended) == group.size and seen.after > 25)
+    seen.watch(max(run.plan.timeout + _TAIL, _FAILED_SCRAPES))
     verified = {"good": state == "Z", "states": {rank: state}}
     yield {"case": "SIGKILL of one rank", "verified": verified, "undone": {}, **seen.found()}
 
@@ -111,7 +113,8 @@ def delay(group: Group, seen: Observer, _: Run) -> Iterator[Case]:
         seen.gpu.clear()
         seen.ras.clear()
         # The pages of this one must be over before the next, and its slow step forgotten.
-        seen.watch(11.0)
+        if seconds != DELAYS[-1]:
+            seen.watch(11.0)
 
 
 def hold(group: Group, seen: Observer, run: Run) -> Iterator[Case]:
@@ -175,7 +178,10 @@ def runs(given: argparse.Namespace, scratch: Path) -> Iterator[tuple[str, Run]]:
                 key: str(folder / value) if value == "flight_" else value
                 for key, value in environment.items()
             }
-            if given.backend == "nccl":
+            if given.backend == "gloo":
+                # Else it looks the host's name up, which a machine without a network can't.
+                own["GLOO_SOCKET_IFNAME"] = "lo"
+            else:
                 own |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,RAS"}
             yield case, Run(name, replace(plan, environment=own), given.steady, scratch)
 
