@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +26,7 @@ from enginechaos.faults import (
     KilledRank,
     MetricsProxy,
     RankLink,
+    RankRelay,
     ReceiverDown,
     RemovedMetrics,
     RenamedMetrics,
@@ -84,14 +87,13 @@ def test_a_removed_family_leaves_nothing_behind() -> None:
 def proxy() -> Iterator[MetricsProxy]:
     page = Route("/metrics", lambda _: PlainTextResponse(PAGE))
     with serve(Starlette(routes=[page])) as url:
-        made = MetricsProxy(f"{url}/metrics")
-        made.start()
-        yield made
-        made.stop()
+        engine = replace(NOWHERE, metrics_url=f"{url}/metrics")
+        with MetricsProxy(engine) as made:
+            yield made
 
 
 def test_a_proxy_passes_pages_on_until_a_fault_and_again_after_it(proxy: MetricsProxy) -> None:
-    target = proxy.before(NOWHERE)
+    target = proxy.target
     assert target.metrics_url == proxy.url
     faults = [
         RenamedMetrics(proxy, {"vllm:kv_cache_usage_perc": "kv"}),
@@ -113,13 +115,9 @@ def test_a_rename_to_what_is_not_there_is_no_evidence(proxy: MetricsProxy) -> No
     assert fault.verify(NOWHERE) == Evidence(False, "the page has neither")
 
 
-def test_an_engine_that_is_gone_is_told_as_an_error_of_the_page(proxy: MetricsProxy) -> None:
-    beyond = MetricsProxy("http://127.0.0.1:9/metrics")
-    beyond.start()
-    try:
+def test_an_engine_that_is_gone_is_told_as_an_error_of_the_page() -> None:
+    with MetricsProxy(NOWHERE) as beyond:
         assert httpx.get(beyond.url, trust_env=False).status_code == 502
-    finally:
-        beyond.stop()
 
 
 def test_a_receiver_in_trouble_takes_nothing_until_it_is_mended() -> None:
@@ -226,3 +224,25 @@ def test_the_undo_of_a_link_that_is_gone_has_nothing_to_do() -> None:
     (action,) = SlowLink(RankLink("no-such-link"), delay=1).undo(NOWHERE)
     action.do()
     action.do()
+
+
+def test_a_relay_passes_on_keeps_back_and_catches_up() -> None:
+    with contextlib.ExitStack() as held:
+        relay = held.enter_context(RankRelay())
+        listen, _, port = relay.ranks()["listen"].rpartition(":")
+        root = held.enter_context(socket.create_server((listen, int(port))))
+        through, _, port = relay.ranks()["through"].rpartition(":")
+        rank1 = held.enter_context(socket.create_connection((through, int(port))))
+        rank0 = held.enter_context(root.accept()[0])
+        rank1.sendall(b"a")
+        assert rank0.recv(1) == b"a"
+        relay.hold()
+        rank1.sendall(b"b")
+        rank0.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            rank0.recv(1)
+        assert relay.waiting == 1
+        relay.release()
+        rank0.settimeout(10)
+        assert rank0.recv(1) == b"b"
+        assert relay.waiting == 0

@@ -16,6 +16,7 @@ from enginechaos.faults.metrics import (
 from enginechaos.faults.network import RankLink, SlowLink
 from enginechaos.faults.rank import KilledRank, StoppedRank
 from enginechaos.faults.receivers import ReceiverDown
+from enginechaos.faults.relay import RankRelay, StalledLink
 from enginechaos.faults.together import Together
 from enginechaos.processes import Process
 from enginechaos.target import Target
@@ -36,6 +37,7 @@ __all__ = [
     "Process",
     "PromptFlood",
     "RankLink",
+    "RankRelay",
     "ReceiverDown",
     "Remove",
     "RemovedMetrics",
@@ -43,6 +45,7 @@ __all__ = [
     "Restore",
     "Signal",
     "SlowLink",
+    "StalledLink",
     "StoppedRank",
     "Target",
     "Together",

@@ -10,7 +10,7 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Self
 
 import httpx
 from starlette.applications import Starlette
@@ -33,20 +33,23 @@ _PATIENCE: Final = 3.0
 
 
 class MetricsProxy:
-    """Serves the metrics page of `upstream` at `url`; a context, like a file."""
+    """Serves the metrics page of `engine` at `url`, inside a `with` block.
 
-    def __init__(self, upstream: str, host: str = "127.0.0.1"):
-        self._upstream: Final = upstream
-        self._path: Final = httpx.URL(upstream).path
-        app = Starlette(routes=[Route(self._path, self._page)])
-        self._server: Final = Server(app, host)
+    `target` is the engine as the watchdog is to be told of it.
+    """
+
+    def __init__(self, engine: Target):
+        self._engine: Final = engine
+        self._path: Final = httpx.URL(engine.metrics_url).path
+        self._server: Final = Server(Starlette(routes=[Route(self._path, self._page)]))
         self.change: Change | None = None
         self.hangs = False
 
-    def start(self) -> None:
+    def __enter__(self) -> Self:
         self._server.start()
+        return self
 
-    def stop(self) -> None:
+    def __exit__(self, *_: object) -> None:
         self.clear()
         self._server.stop()
 
@@ -54,9 +57,9 @@ class MetricsProxy:
     def url(self) -> str:
         return f"{self._server.url}{self._path}"
 
-    def before(self, target: Target) -> Target:
-        """`target`, read through this proxy."""
-        return replace(target, metrics_url=self.url)
+    @property
+    def target(self) -> Target:
+        return replace(self._engine, metrics_url=self.url)
 
     def clear(self) -> None:
         """Pass pages on as they are; pages that hang are answered."""
@@ -70,7 +73,7 @@ class MetricsProxy:
         accept = {"Accept": request.headers.get("accept", "*/*")}
         try:
             async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
-                answer = await client.get(self._upstream, headers=accept)
+                answer = await client.get(self._engine.metrics_url, headers=accept)
         except httpx.HTTPError as failure:
             return Response(f"the engine does not answer: {failure}", 502)
         kind = {"Content-Type": answer.headers.get("content-type", "text/plain")}
