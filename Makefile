@@ -89,6 +89,17 @@ gpu-memory: ## Real GPU: what preflight says a model needs, against what it take
 	PYTHONPATH=watchdog:.:$(GPU_SITE) $(GPU_PYTHON) -m tests.gpu.memory \
 	  --out $(or $(OUT),gpu-check-out) $(GPU_CHECK)
 
+# Processors do too, with another Python than the one that has PyTorch if need be:
+# make gpu-stall GPU_PYTHON=.venv/bin/python GPU_STALL='--backend gloo --python /path/to/torch/python'
+GPU_STALL = --backend nccl --gpus $$(nvidia-smi --list-gpus | wc -l)
+
+.PHONY: gpu-stall
+gpu-stall: ## Real ranks over NCCL on every GPU: stopped, killed and delayed, against NCCL's own words
+	@[ ! -d gpu-wheels ] || $(GPU_PYTHON) -m pip install --quiet --no-index --no-deps \
+	  --no-cache-dir --upgrade --target $(GPU_SITE) gpu-wheels/*.whl
+	PYTHONPATH=watchdog:chaos:.:$(GPU_SITE) $(GPU_PYTHON) -m chaos.gpu.stall \
+	  --out $(or $(OUT),gpu-stall-out) $(GPU_STALL)
+
 .PHONY: gpu-wheels
 gpu-wheels: $(READY) ## Wheels for gpu-check on a machine without network (x86-64, Python 3.12)
 	$(BIN)/python -m pip download --quiet --no-deps --only-binary=:all: --python-version 3.12 \
