@@ -89,8 +89,7 @@ gpu-memory: ## Real GPU: what preflight says a model needs, against what it take
 	PYTHONPATH=watchdog:.:$(GPU_SITE) $(GPU_PYTHON) -m tests.gpu.memory \
 	  --out $(or $(OUT),gpu-check-out) $(GPU_CHECK)
 
-# Processors do too, with another Python than the one that has PyTorch if need be:
-# make gpu-stall GPU_PYTHON=.venv/bin/python GPU_STALL='--backend gloo --python /path/to/torch/python'
+# chaos/gpu/README.md says what it does, and how it is run without a GPU.
 GPU_STALL = --backend nccl --gpus $$(nvidia-smi --list-gpus | wc -l)
 
 .PHONY: gpu-stall
