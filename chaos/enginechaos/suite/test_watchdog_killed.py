@@ -8,7 +8,6 @@ import pytest
 
 from enginechaos.faults import StoppedRank
 from enginechaos.processes import alive
-from enginechaos.watchdog import StartedWatchdog
 
 WRITTEN_DOWN = 2.0
 """Seconds after which a receiver's answer is on the watchdog's disk, even where that is busy."""
@@ -21,7 +20,6 @@ WRITTEN_DOWN = 2.0
     but_not="a kill while a page is on its way, which may then arrive twice; a lost disk",
 )
 def test_a_killed_watchdog_goes_on_with_its_incident(induce, expect_page, watchdog, scene):
-    assert isinstance(watchdog, StartedWatchdog)
     with induce(StoppedRank(rank=1)):
         expect_page("collective_hang")
         time.sleep(WRITTEN_DOWN)
@@ -36,3 +34,17 @@ def test_a_killed_watchdog_goes_on_with_its_incident(induce, expect_page, watchd
             return [a for a in alerts if a.verdict == "collective_hang" and a.state == "firing"]
 
         assert scene.wait(fires, 20), "the alert did not outlive the watchdog"
+
+
+@pytest.mark.tiers("sim")
+@pytest.mark.hazard(
+    "collective_hang",
+    certifies="a watchdog killed before it could page does so when it is back, once",
+    but_not="a watchdog that nobody starts again: its heartbeat is for that",
+)
+def test_a_watchdog_killed_before_its_page_pages_when_it_is_back(induce, expect_page, watchdog):
+    with induce(StoppedRank(rank=1)):
+        watchdog.kill()
+        watchdog.start()
+        # It begins to look anew: the budget, and the time it takes to start.
+        expect_page("collective_hang", within=30)
