@@ -16,9 +16,11 @@ from enginechaos.errors import WatchdogError
 from enginechaos.watchdog import StartedWatchdog, write_settings
 
 DEPLOYMENT: Final = "stalled"
+_ELSEWHERE: Final = "not-under-test"
+"""The deployment of other engines of this machine."""
 _COMMAND: Final = r"(?P<title>chaos\.gpu\.ranks) --rank=(?P<rank>[0-9]+)"
 _OTHERS: Final = r"^VLLM::\S+\s*$"
-"""Ranks of other engines of this machine: ours name their port."""
+"""Ranks that are not ours: those name their port."""
 _LOOK: Final = 0.25
 _SLOW: Final = 1.0
 """Seconds between looks at GPUs."""
@@ -37,20 +39,15 @@ def watchdog(group: Group, folder: Path, gpus: int) -> StartedWatchdog:
     settings = {
         "scrape_configs": [{"job_name": "gpu", "runtime": "vllm", "static_configs": [target]}],
         "logs": [
-            {
-                "files": [
-                    str(group.log(r)),
-                ],
-                "labels": {**labels, "instance": instance},
-            }
+            {"files": [str(group.log(r))], "labels": {**labels, "instance": instance}}
             for r in range(group.size)
         ],
         # Where the kernel lets no process change its title, the command line tells.
         "processes": {
-            "deployment": DEPLOYMENT,
+            "deployment": _ELSEWHERE,
             "engines": [
                 {"match": _COMMAND, "runtime": "vllm", "deployment": DEPLOYMENT},
-                {"match": _OTHERS, "runtime": "other", "deployment": "not-under-test"},
+                {"match": _OTHERS, "runtime": "other", "deployment": _ELSEWHERE},
             ],
         },
         "nvml": {"deployment": DEPLOYMENT} if gpus else {"enabled": False},

@@ -34,7 +34,7 @@ from enginechaos.errors import WatchdogError
 DELAYS: Final = (0.1, 1.0, 5.0, 20.0)
 _TAIL: Final = 12.0
 """Seconds watched after the backend's own timeout."""
-_FAILED_SCRAPES: Final = 45.0
+_FAILED_SCRAPES: Final = 75.0
 """Until the page of an engine that is gone."""
 _KEPT_OF_FLIGHT: Final = 20
 
