@@ -91,3 +91,56 @@ def test_a_bad_context_is_told(tmp_path: Path, context: str | None, message: str
 def test_a_path_that_is_not_there_is_told(tmp_path: Path) -> None:
     result = run(str(tmp_path / "nowhere"))
     assert isinstance(result.exception, EvidenceError)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "code", "verdict"), [(3, 1, "engine_mismatch"), (4, 0, "benign")]
+)
+def test_a_folder_without_a_plan_for_each_rank_is_incomplete(
+    tmp_path: Path, ranks: int, code: int, verdict: str
+) -> None:
+    mapping = {"world_size": 4, "tp_size": 4, "pp_size": 1}
+    config = {"version": "1.1.0", "pretrained_config": {"mapping": mapping}, "build_config": {}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    for rank in range(ranks):
+        (tmp_path / f"rank{rank}.engine").write_bytes(b"ftrt\x00\x00")
+    done = run(str(tmp_path), "--json")
+    told = json.loads(done.stdout)
+    assert (done.exit_code, told["verdict"]) == (code, verdict)
+    if code:
+        assert (told["derived"]["rank_files"], told["derived"]["needs_gpus"]) == (3, 4)
+
+
+TIMED_OUT = (
+    "[rank{0}]:[E1211 10:22:33.1 ProcessGroupNCCL.cpp:616] [Rank {0}] Watchdog caught collective"
+    " operation timeout: WorkNCCL(SeqNum=118, OpType=ALLREDUCE, NumelIn=1, NumelOut=1,"
+    " Timeout(ms)=600000) ran for 600021 milliseconds before timing out.\n"
+)
+INTRODUCED = (
+    "(Worker pid=1{0}) INFO 12-11 10:01:15 [parallel_state.py:1906] world_size=4 rank={0}"
+    " local_rank={0} distributed_init_method=file:///tmp/x backend=nccl\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("introduced", "timed_out", "silent"),
+    [("0123", "013", [2]), ("0123", "0123", None), ("", "013", None), ("01", "1", [0])],
+)
+def test_the_rank_that_says_nothing_of_a_timeout_is_named(
+    tmp_path: Path, introduced: str, timed_out: str, silent: list[int] | None
+) -> None:
+    log = tmp_path / "engine.log"
+    log.write_text(
+        "".join(INTRODUCED.format(n) for n in introduced)
+        + "".join(TIMED_OUT.format(n) for n in timed_out)
+    )
+    told = json.loads(run(str(log), "--json").stdout)
+    assert told["verdict"] == "collective_hang"
+    assert told["derived"]["silent_ranks"] == silent
+
+
+def test_lines_that_ray_folded_hide_who_spoke(tmp_path: Path) -> None:
+    log = tmp_path / "engine.log"
+    folded = TIMED_OUT.format(0).rstrip() + " [repeated 3x across cluster]\n"
+    log.write_text("".join(INTRODUCED.format(n) for n in "0123") + folded)
+    assert json.loads(run(str(log), "--json").stdout)["derived"]["silent_ranks"] is None

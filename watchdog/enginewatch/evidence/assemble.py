@@ -159,6 +159,16 @@ class _Questions:
             return None
         return min(found, key=lambda pair: pair[0])[1]
 
+    def unheard(self, field: str, introduced: str) -> Value:
+        """Values of a field that a signature has seen and the finding has not, in order; unknown
+        where there are none, or where a line stands for several."""
+        if any(match.line.repeat > 1 for match in self._own):
+            return None
+        heard = self.values(field)
+        known = {match.fields.get(field) for match in self._seen.matches(introduced)}
+        unheard: list[Value] = [*sorted(n for n in known if isinstance(n, int) and n not in heard)]
+        return unheard or None
+
     def distinct(self, *fields: str) -> int:
         return len({tuple(str(match.fields.get(name)) for name in fields) for match in self._own})
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 from enginewatch.evidence.answers import Answer, answers_of, measured
@@ -29,6 +31,7 @@ _PAGE_STEP: Final[Millis] = 15_000
 """Between pages that give no time: the interval that most servers are scraped at."""
 _END: Final = "enginewatch_evidence_end"
 """Stands at the last time of a timeline, so that rules can ask what still holds there."""
+_RANK_FILE: Final = re.compile(r"rank\d{1,5}\.engine")
 _CONTEXT_SERIES: Final = "enginewatch_context_"
 
 
@@ -68,6 +71,7 @@ class Gathering:
             fields = kind.read(context)
             self.samples.extend(kind.samples(fields))
             self.facts.append(Fact({}, fields, kind.feeds))
+        self.samples.extend(_rank_files(context.get("files")))
 
     def read(self, one: Input) -> None:
         """Read an input to its end."""
@@ -224,6 +228,17 @@ class _Source:
                 timeline.add("context", at, context)
         timeline.add("end", at, [Sample(own.with_(__name__=_END), 1.0)])
         return timeline
+
+
+def _rank_files(names: object) -> Iterator[Sample]:
+    """How many plans of ranks lie in the one folder that holds some; nothing where none does.
+
+    A list of files that names no plan may be a list of what is text, and is no proof.
+    """
+    listed = names if isinstance(names, list | tuple) else ()
+    plans = [path for path in map(PurePath, map(str, listed)) if _RANK_FILE.fullmatch(path.name)]
+    if len({path.parent for path in plans}) == 1:
+        yield Sample(Labels(__name__="enginewatch_target_rank_files"), float(len(set(plans))))
 
 
 def _shown(document: Document, source: str) -> Evidence:
