@@ -49,3 +49,15 @@ def test_gpus_serve_what_the_section_says() -> None:
 def test_what_is_wrong_is_told_where_it_is(text: str, says: str) -> None:
     with pytest.raises(ConfigFileError, match=says.replace("(", r"\(")):
         config(text)
+
+
+def test_the_readme_shows_sections_that_are_read() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    shown = config(readme.partition("```yaml\n# beside.yml\n")[2].partition("```")[0])
+    assert (
+        shown.nvml.gpus,
+        shown.probe.timeout,
+        shown.probe_of(shown.scrape_configs[0]).timeout,
+    ) == (8, 5000, 8000)
+    assert [each.role for each in shown.processes.engines] == ["worker"]
+    assert (len(shown.logs), shown.journal is None, shown.kernel is None) == (1, False, False)
