@@ -247,6 +247,8 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     if given.cases is None:
         among_several = ("stop", "kill", "delay") if given.ranks > 1 else ()
         given.cases = [*among_several, *(("hold",) if given.gpus else ())]
+    if "delay" in given.cases and given.timeout <= DELAYS[-1]:
+        parser.error(f"a delay of {DELAYS[-1]:g} s needs a --timeout that is longer")
     return given
 
 

@@ -43,7 +43,16 @@ def test_flight_recordings_go_into_the_folder_of_their_run(tmp_path: Path) -> No
     )
 
 
-def test_nccl_wants_a_gpu_for_each_rank(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--backend", "nccl", "--gpus", "1", "--ranks", "2"], "a GPU for each of 2 ranks"),
+        (["--backend", "gloo", "--timeout", "20"], "a delay of 20 s needs a --timeout"),
+    ],
+)
+def test_what_can_not_work_is_refused(
+    given: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
-        arguments(["--backend", "nccl", "--gpus", "1", "--ranks", "2"])
-    assert "a GPU for each of 2 ranks" in capsys.readouterr().err
+        arguments(given)
+    assert said in capsys.readouterr().err
