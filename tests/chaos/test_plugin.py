@@ -303,7 +303,7 @@ def test_an_interrupt_undoes_what_was_injected(suite: Suite, number: signal.Sign
     suite.write("time.sleep(30)")
     running = suite.start()
     running.send_signal(number)
-    output, _ = running.communicate(timeout=20)
+    output, _ = running.communicate(timeout=90)
     assert running.returncode == pytest.ExitCode.INTERRUPTED, output
     assert not suite.stopped()
     (folder,) = (suite.folder / ".enginechaos").glob("*")
