@@ -121,14 +121,21 @@ def _safe(change: _Change, text: str, before: list[_Change]) -> bool:
     It is where values have one spelling, and where no series has the new one yet: then
     no two become one.
     """
-    taken = rf'{re.escape(change.label)}"?[ \t]*=[ \t]*"{re.escape(change.new)}"'
     return (
         change.label not in _CANONICAL
         and all(change.label != other.label for other in before)
         and _PLAIN.fullmatch(change.old) is not None
         and _PLAIN.fullmatch(change.new) is not None
-        and re.search(taken, text) is None
+        and not _is_taken(change, text)
     )
+
+
+def _is_taken(change: _Change, text: str) -> bool:
+    """Whether any series may have the new value already, however it is spelled."""
+    if f'"{change.new}"' not in text:  # nearly always, and no pattern is as quick
+        return False
+    pattern = rf'{re.escape(change.label)}"?[ \t]*=[ \t]*"{re.escape(change.new)}"'
+    return re.search(pattern, text) is not None
 
 
 def _changed(text: str, changes: list[_Change]) -> list[str]:
