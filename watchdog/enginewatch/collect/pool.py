@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 _TICK: Final = 1.0
 """Seconds between looks at the clock and at the target files."""
 
-_FIRST_APART: Final = 5
+_FIRST_APART: Final = 4
 """Milliseconds between the first scrapes of new targets. One is scraped at once, since
 whoever adds it wants to see it; a thousand are not, since each costs that much: a
 connection to make, and a page that was never seen."""
