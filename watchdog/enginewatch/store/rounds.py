@@ -13,6 +13,7 @@ from enginewatch.store.base import FloatArray, Instant, IntArray, Window
 from enginewatch.store.head import Head
 from enginewatch.store.source import AppendResult, Source
 
+_NOTHING: Final = AppendResult()
 _Read = tuple[tuple[Matcher, ...], Millis, Millis]
 
 
@@ -98,6 +99,8 @@ class _Writer:
         return self.source.resolve(labels)
 
     def append(self, at: Millis, refs: IntArray, values: FloatArray) -> AppendResult:
+        if not self._names and not len(refs):
+            return _NOTHING  # most rules of most rounds: no series of theirs could end
         result = self.source.append(at, refs, values)
         self._told()
         return result
