@@ -58,6 +58,22 @@ def test_what_joins_or_leaves_an_incident_is_told_at_the_groups_interval(world: 
     ]
 
 
+def test_a_page_does_not_wait_behind_a_ticket_and_the_next_page_does(world: World) -> None:
+    world.fire(alert("A", severity="ticket"))
+    world.run(5 * SECOND)
+    world.fire(alert("B", severity="ticket"))
+    world.run(5 * SECOND)
+    world.fire(alert("C", severity="page"))
+    world.run(5 * SECOND)
+    world.fire(alert("D", severity="page"))
+    world.run(MINUTE)
+    assert heard(world) == [
+        (1, "first", "A", ""),
+        (10, "new_alerts", "ABC", ""),
+        (40, "new_alerts", "ABCD", ""),
+    ]
+
+
 def test_an_alert_that_comes_and_goes_between_two_notifications_stays_one_incident(
     world: World,
 ) -> None:

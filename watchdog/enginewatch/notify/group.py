@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 from enginewatch.model import Alert, Labels, Millis
 from enginewatch.notify.lane import Draft, Lane, Member, Told
 from enginewatch.notify.message import Reason, Receipt
+from enginewatch.notify.reach import PAGE
 from enginewatch.notify.route import Timing
 
 GIVE_UP_AFTER: Final[Millis] = 24 * 3_600_000
@@ -94,8 +95,9 @@ def due(group: Group, lane: Lane, now: Millis) -> Millis | None:
     forgets_at = _resent_at(group, lane)
     if lane.news_at is not None:
         at = lane.news_at + group.timing.group_wait
-        if lane.decided_at is not None and lane.knows:
-            # A new incident is told at once; of a known one, not more often than asked for.
+        if lane.decided_at is not None and lane.knows and not _worsened(group, lane):
+            # A new incident is told at once, and so is one that turns from a ticket into a page; of
+            # a known one, not more often than asked for.
             at = max(at, lane.decided_at + group.timing.group_interval)
         return at if forgets_at is None else min(at, forgets_at)
     if forgets_at is not None:
@@ -103,6 +105,13 @@ def due(group: Group, lane: Lane, now: Millis) -> Millis | None:
     if lane.open and lane.delivered_at is not None and lane.knows:
         return _rechecked(lane, lane.delivered_at + group.timing.repeat_interval)
     return None
+
+
+def _worsened(group: Group, lane: Lane) -> bool:
+    """Whether the news is a page, to a receiver that has heard of lesser alerts only."""
+    pages = [each for each in group.members.values() if each.alert.labels.get("severity") == PAGE]
+    heard = any(each.id in lane.told for each in pages)
+    return not heard and any(each.to_tell for each in pages)
 
 
 def _resent_at(group: Group, lane: Lane) -> Millis | None:
