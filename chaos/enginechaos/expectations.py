@@ -11,11 +11,13 @@ from enginechaos.receivers.inbox import Delivery
 
 @dataclass(frozen=True)
 class Expected:
-    """A page that is due. `also` are verdicts that may be told of beside it."""
+    """A page that is due. `also` are verdicts that may be told of beside it, `warned` is the
+    severity of a warning that may go before it under the same verdict."""
 
     verdict: str
     severity: str = "page"
     also: frozenset[str] = frozenset()
+    warned: str = ""
 
 
 def pages_of(verdict: str, deliveries: Iterable[Delivery], receiver: str) -> list[Delivery]:
@@ -26,7 +28,8 @@ def pages_of(verdict: str, deliveries: Iterable[Delivery], receiver: str) -> lis
 def first_page(
     expected: Expected, deliveries: Iterable[Delivery], receiver: str
 ) -> Delivery | None:
-    return next((d for d in pages_of(expected.verdict, deliveries, receiver) if d.firing), None)
+    heard = pages_of(expected.verdict, deliveries, receiver)
+    return next((d for d in heard if d.firing and d.severity != expected.warned), None)
 
 
 def resolve_of(expected: Expected, deliveries: Sequence[Delivery], receiver: str) -> bool:
@@ -54,7 +57,7 @@ def _story_faults(expected: Expected, heard: Sequence[Delivery]) -> Iterator[str
         yield f"{len(keys)} incidents for one: {', '.join(keys)}"
     elif not keys[0]:
         yield "no dedup key"
-    wrong = sorted({d.severity for d in fired} - {expected.severity})
+    wrong = sorted({d.severity for d in fired} - {expected.severity, expected.warned})
     if wrong:
         yield f"severity {', '.join(map(repr, wrong))}, expected {expected.severity!r}"
     for before, after in pairwise(heard):

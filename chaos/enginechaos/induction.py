@@ -56,6 +56,7 @@ class Induction:
         self.undone_at: float | None = None
         self._standing: frozenset[object] = frozenset()
         self._expected: list[tuple[Expected, Budget]] = []
+        self._warned: dict[str, str] = {}
         self._owed: Sequence[Owed] = ()
         self._undoing = threading.Lock()
         self._settled = False
@@ -124,12 +125,24 @@ class Induction:
         """The alert from pending to firing to delivered, within budget, at every receiver."""
         budgets = self.scene.budgets
         budget = budgets.of(verdict, detect=within, deliver=deliver, resolve=resolve)
-        expected = Expected(verdict, severity, frozenset(also))
+        expected = Expected(verdict, severity, frozenset(also), self._warned.get(verdict, ""))
         self.incident.verdict = self.incident.verdict or verdict
         self.incident.budget = self.incident.budget or budget.as_json()
-        story = self._detect(verdict, budget)
+        story = self._detect(verdict, severity, budget)
         self._expected.append((expected, budget))
         self._delivered(expected, budget, story)
+        return story
+
+    def expect_warning(
+        self, verdict: str, *, severity: str = "ticket", within: float | None = None
+    ) -> Story:
+        """An alert of lesser severity that goes before the page, within the budget to detect.
+
+        Expect the page after it: both are one incident, and end as one.
+        """
+        budget = self.scene.budgets.of(verdict, detect=within)
+        story = self._detect(verdict, severity, budget)
+        self._warned[verdict] = severity
         return story
 
     def expect_silence(self, seconds: float) -> None:
@@ -171,9 +184,13 @@ class Induction:
             )
         self.incident.tell("verified", found.what)
 
-    def _detect(self, verdict: str, budget: Budget) -> Story:
+    def _detect(self, verdict: str, severity: str, budget: Budget) -> Story:
         def fired() -> Story | None:
-            stories = [s for s in self._stories() if s.alert.verdict == verdict]
+            stories = [
+                s
+                for s in self._stories()
+                if s.alert.verdict == verdict and s.alert.labels.get("severity") == severity
+            ]
             return min(
                 (s for s in stories if s.firing_at is not None),
                 key=lambda s: s.firing_at or 0.0,

@@ -74,3 +74,12 @@ def test_what_nobody_expects_is_said() -> None:
     ]
     also = Expected("collective_hang", also=frozenset(["stuck_engine"]))
     assert not unexpected([also], heard("f", verdict="stuck_engine"), "chat")
+
+
+def test_a_warning_that_goes_before_the_page_is_the_same_incident_and_no_page() -> None:
+    warned = Expected("collective_hang", warned="ticket")
+    told = [*heard("f", severity="ticket"), *heard("F", "r")]
+    assert first_page(warned, told, "webhook") is told[1]
+    assert list(faults(warned, told, ["webhook"])) == []
+    assert "webhook: severity 'ticket', expected 'page'" in list(faults(HANG, told, ["webhook"]))
+    assert first_page(warned, told[:1], "webhook") is None

@@ -6,6 +6,7 @@ from enginechaos.actions import Action, Command, End, EndsWithRun, Remove, Resto
 from enginechaos.faults.base import Evidence, Fault, NoFault
 from enginechaos.faults.flood import PromptFlood
 from enginechaos.faults.gpu import HungDriver
+from enginechaos.faults.memory import MemoryBallast
 from enginechaos.faults.metrics import (
     EmptyPage,
     HungScrape,
@@ -32,6 +33,7 @@ __all__ = [
     "HungDriver",
     "HungScrape",
     "KilledRank",
+    "MemoryBallast",
     "MetricsProxy",
     "NoFault",
     "Process",
