@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from enginechaos.actions import End
@@ -136,8 +137,15 @@ def load_of(run: Run, target: Target) -> Iterator[Load]:
 
 
 @contextlib.contextmanager
-def watchdog_of(run: Run, target: Target, receivers: Receivers, module: str) -> Iterator[Watchdog]:
-    """The one that the target file names, or one that is started here. Raises ChaosError."""
+def watchdog_of(
+    run: Run,
+    target: Target,
+    receivers: Receivers,
+    module: str,
+    sections: Mapping[str, Any] = MappingProxyType({}),
+) -> Iterator[Watchdog]:
+    """The one that the target file names, or one that is started here; `sections` are those of
+    its configuration beside what each test's watchdog has. Raises ChaosError."""
     url = run.staging.watchdog.url if run.staging is not None else None
     if run.dry_run or url is not None:
         made = Watchdog(url or "")
@@ -150,7 +158,7 @@ def watchdog_of(run: Run, target: Target, receivers: Receivers, module: str) -> 
         return
     folder = run.folder / "watchdogs" / module
     processes = Processes(run, "the watchdog")
-    config = write_settings(settings_for(target, receivers, folder), folder)
+    config = write_settings({**settings_for(target, receivers, folder), **sections}, folder)
     started = StartedWatchdog(config, processes.started)
     try:
         started.start()

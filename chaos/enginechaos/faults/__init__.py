@@ -5,6 +5,7 @@ from __future__ import annotations
 from enginechaos.actions import Action, Command, End, EndsWithRun, Remove, Restore, Signal
 from enginechaos.faults.base import Evidence, Fault, NoFault
 from enginechaos.faults.flood import PromptFlood
+from enginechaos.faults.format import DamagedFormat
 from enginechaos.faults.gpu import HungDriver
 from enginechaos.faults.memory import MemoryBallast
 from enginechaos.faults.metrics import (
@@ -25,6 +26,7 @@ from enginechaos.target import Target
 __all__ = [
     "Action",
     "Command",
+    "DamagedFormat",
     "EmptyPage",
     "End",
     "EndsWithRun",

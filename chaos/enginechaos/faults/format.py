@@ -1,0 +1,94 @@
+"""An engine is launched anew with a numeric format that damages its answers, not its speed."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+import httpx
+
+from enginechaos.actions import Action, EndsWithRun
+from enginechaos.errors import TargetError
+from enginechaos.faults.base import Evidence, Fault
+from enginechaos.target import Target
+
+_SUMS: Final = 24
+"""Of one exam, asked all at once: some faults show only in batches."""
+_MANY: Final = 3
+"""So many wrong sums of an exam are the fault; where a third goes wrong, 99 exams of 100."""
+
+
+@dataclass
+class DamagedFormat(Fault):
+    """A relaunch in the format `damaged`, a row of the simulation's damage.yml; the undo is one
+    in the format `sound`.
+
+    The evidence is an exam of our own: sums that the engine got right before, and gets wrong now.
+    """
+
+    damaged: str = "nvfp4-batched"
+    sound: str = "bf16"
+    verify_within: ClassVar[float] = 20.0
+    _dice: random.Random = field(default_factory=lambda: random.Random(7), init=False)
+    _owes_a_launch: bool = field(default=False, init=False)
+
+    def blast_radius(self, target: Target) -> str:
+        return (
+            f"{target.deployment} ({target.actor.place}) is launched anew with the format "
+            f"{self.damaged}, and again in the undo: all its requests fail then, and between "
+            "the two its answers are wrong"
+        )
+
+    def undo(self, target: Target) -> Sequence[Action]:
+        if target.relauncher is None:
+            raise TargetError(
+                f"{target.name} can't be launched anew from here, so its format is not changed",
+                hint="only targets that the suite starts can; leave quality_collapse out of "
+                "may_induce",
+            )
+        # After a crash of the suite there is nothing to launch: its engines end with it.
+        return [EndsWithRun(f"{target.name}, which the suite started,")]
+
+    def inject(self, target: Target) -> None:
+        wrong = self._wrong(target)
+        if wrong:
+            raise TargetError(f"{wrong} of {_SUMS} sums are wrong before anything was done")
+        self._owes_a_launch = True
+        target.relaunch(format=self.damaged)
+
+    def verify(self, target: Target) -> Evidence:
+        wrong = self._wrong(target)
+        return Evidence(wrong >= _MANY, f"{wrong} of {_SUMS} sums are wrong, and none was before")
+
+    def retract(self, target: Target) -> None:
+        if self._owes_a_launch:
+            self._owes_a_launch = False
+            target.relaunch(format=self.sound)
+
+    def _wrong(self, target: Target) -> int:
+        sums = [(self._dice.randint(100, 999), self._dice.randint(100, 999)) for _ in range(_SUMS)]
+        with ThreadPoolExecutor(_SUMS) as pool:
+            said = list(pool.map(lambda pair: _answer(target, *pair), sums))
+        return sum(given != a + b for given, (a, b) in zip(said, sums, strict=True))
+
+
+def _answer(target: Target, a: int, b: int) -> int | None:
+    """What the engine takes for the sum; None where it says no number. Raises TargetError."""
+    body = {
+        "model": target.model,
+        "prompt": f"What is {a} + {b}? Reply with the number alone.",
+        "max_tokens": 16,
+        "temperature": 0,
+    }
+    try:
+        answer = httpx.post(f"{target.url}/v1/completions", json=body, timeout=10, trust_env=False)
+        answer.raise_for_status()
+        text: str = answer.json()["choices"][0]["text"]
+    except (httpx.HTTPError, ValueError, LookupError) as failure:
+        raise TargetError(f"a sum was not answered: {failure or type(failure).__name__}") from None
+    found = re.search(r"-?\d+", text)
+    return int(found[0]) if found else None

@@ -1,0 +1,72 @@
+"""quality_collapse: a relaunch in a damaged numeric format, which only the answers show."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from enginechaos import stage
+from enginechaos.errors import TargetError
+from enginechaos.faults import DamagedFormat
+
+# A real server is away for tens of seconds when it is launched anew. One that is back between two
+# scrapes is taken, rightly, for two engines behind one address (EngineCountersReset).
+pytestmark = [pytest.mark.tiers("sim"), pytest.mark.engine(startup_seconds=6)]
+
+ANSWERS = 'enginewatch_canary_answers_total{family="overall"}'
+INTERVAL = 2
+"""Seconds between batches of 8: 64 answers take 16 s, in which rules are evaluated several
+times; at the default of 16 a minute, the test would take a quarter of an hour."""
+
+
+@pytest.fixture(scope="module")
+def canary(chaos_run, target):
+    """The watchdog's section of that name, with a baseline of the sound engine."""
+    if chaos_run.dry_run:
+        return {}
+    file = chaos_run.folder / "quality-baseline.jsonl"
+    which = ["--count", "60", "--longest", "400", "--seed", str(chaos_run.seed)]
+    asked = ["--url", target.url, "-o", str(file), *which]
+    made = subprocess.run(
+        [sys.executable, "-m", "enginewatch", "canary", "baseline", *asked],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if made.returncode:
+        raise TargetError(f"no baseline: {(made.stderr or made.stdout).strip()}", where=target.url)
+    return {
+        "baseline": str(file),
+        "interval": f"{INTERVAL}s",
+        "batch": 8,
+        # So many answers are more than a real engine is asked for.
+        "tokens_per_hour": 50_000_000,
+    }
+
+
+@pytest.fixture(scope="module")
+def watchdog(chaos_run, target, receivers, canary):
+    with stage.watchdog_of(chaos_run, target, receivers, "quality", {"canary": canary}) as made:
+        yield made
+
+
+@pytest.mark.hazard(
+    "quality_collapse",
+    certifies="a third of the answers wrong, at the same speed, is paged within 64 canary answers",
+    but_not="losses of a few points, which take hundreds of answers, and real four-bit kernels",
+)
+def test_a_damaged_format_is_paged_by_its_answers_and_resolves(
+    induce, expect_page, baseline, watchdog
+):
+    baseline(f"{ANSWERS} >= 32")
+    with induce(DamagedFormat()) as induction:
+        story = expect_page("quality_collapse")
+        before = watchdog.value(f"{ANSWERS} @ {induction.began_at:.3f}")
+        after = watchdog.value(f"{ANSWERS} @ {story.firing_at:.3f}")
+        assert None not in (before, after), "the canary's counter is not there"
+        given = after - before
+        induction.incident.tell("note", f"{given:g} canary answers from injection to page")
+        assert 0 < given <= 64
