@@ -49,6 +49,21 @@ def test_what_a_rule_writes_is_seen_by_the_rules_after_it() -> None:
     assert values(store) == []
 
 
+def test_windows_are_read_once_and_anew_like_instants() -> None:
+    head = Head()
+    store, scrape = RoundStore(head), head.source("scrape")
+    rule = store.source("rule")
+    write(scrape, 100, a=1)
+    store.begin()
+    assert store.window(A, 0, 950).counts.tolist() == [1]
+    write(scrape, 200, a=2)
+    assert store.window(A, 0, 950).counts.tolist() == [1]
+    write(rule, 300, a=3)
+    assert store.window(A, 0, 950).counts.tolist() == [3]
+    store.begin()
+    assert store.window(A, 150, 950).counts.tolist() == [2]
+
+
 def test_other_times_and_selections_without_a_name_are_not_mixed_up() -> None:
     head = Head()
     store, scrape = RoundStore(head), head.source("scrape")

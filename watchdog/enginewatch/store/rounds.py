@@ -6,7 +6,7 @@ Rules ask for the same series again and again, the canonical ones of an engine m
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from enginewatch.model import METRIC_NAME, Labels, Matcher, MatchOp, Metadata, Millis
 from enginewatch.store.base import FloatArray, Instant, IntArray, Window
@@ -14,7 +14,17 @@ from enginewatch.store.head import Head
 from enginewatch.store.source import AppendResult, Source
 
 _NOTHING: Final = AppendResult()
+_MOST_CELLS: Final = 1 << 16
+"""Of a window that is remembered: a larger one costs more memory than it spares time."""
+
 _Read = tuple[tuple[Matcher, ...], Millis, Millis]
+
+
+class _Reads(NamedTuple):
+    """What has been read of one metric in this round."""
+
+    instants: dict[_Read, Instant]
+    windows: dict[_Read, Window]
 
 
 class RoundStore:
@@ -27,7 +37,7 @@ class RoundStore:
 
     def __init__(self, head: Head):
         self._head: Final = head
-        self._read: dict[str, dict[_Read, Instant]] = {}
+        self._read: dict[str, _Reads] = {}
         self._writers: dict[Hashable, _Writer] = {}
 
     def begin(self) -> None:
@@ -50,20 +60,29 @@ class RoundStore:
         self._writers.pop(key, None)
 
     def instant(self, matchers: Sequence[Matcher], at: Millis, lookback: Millis) -> Instant:
-        name = next(
-            (m.value for m in matchers if m.name == METRIC_NAME and m.op is MatchOp.EQUAL), None
-        )
-        if name is None:
-            return self._head.instant(matchers, at, lookback)
-        reads = self._read.setdefault(name, {})
+        reads = self._reads_of(matchers)
         key = (tuple(matchers), at, lookback)
-        found = reads.get(key)
+        found = reads.instants.get(key)
         if found is None:
-            found = reads[key] = self._head.instant(matchers, at, lookback)
+            found = reads.instants[key] = self._head.instant(matchers, at, lookback)
         return found
 
     def window(self, matchers: Sequence[Matcher], after: Millis, upto: Millis) -> Window:
-        return self._head.window(matchers, after, upto)
+        reads = self._reads_of(matchers)
+        key = (tuple(matchers), after, upto)
+        found = reads.windows.get(key)
+        if found is None:
+            found = self._head.window(matchers, after, upto)
+            if found.values.size <= _MOST_CELLS:
+                reads.windows[key] = found
+        return found
+
+    def _reads_of(self, matchers: Sequence[Matcher]) -> _Reads:
+        """What is remembered of a metric; of no single one, nothing is."""
+        for each in matchers:
+            if each.name == METRIC_NAME and each.op is MatchOp.EQUAL:
+                return self._read.setdefault(each.value, _Reads({}, {}))
+        return _Reads({}, {})
 
     def series(
         self, matchers: Sequence[Matcher], after: Millis | None = None, upto: Millis | None = None
