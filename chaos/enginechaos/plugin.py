@@ -24,7 +24,7 @@ pytest_plugins = ["enginechaos.fixtures"]
 
 RUN: Final = pytest.StashKey["Run"]()
 PLAN: Final = "enginechaos-plan"
-SIDE_BY_SIDE: Final = 3
+SIDE_BY_SIDE: Final = 5
 """Files at a time: each has an engine, a watchdog and a load, which take a third of a core."""
 RECORD: Final = pytest.StashKey[Record]()
 FOLDER: Final = "enginechaos_folder"
