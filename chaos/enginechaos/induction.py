@@ -128,7 +128,8 @@ class Induction:
         expected = Expected(verdict, severity, frozenset(also), self._warned.get(verdict, ""))
         self.incident.verdict = self.incident.verdict or verdict
         self.incident.budget = self.incident.budget or budget.as_json()
-        story = self._detect(verdict, severity, budget)
+        # A page that comes as a ticket is told of as that, but for one that follows a warning.
+        story = self._detect(verdict, severity if verdict in self._warned else None, budget)
         self._expected.append((expected, budget))
         self._delivered(expected, budget, story)
         return story
@@ -184,12 +185,12 @@ class Induction:
             )
         self.incident.tell("verified", found.what)
 
-    def _detect(self, verdict: str, severity: str, budget: Budget) -> Story:
+    def _detect(self, verdict: str, severity: str | None, budget: Budget) -> Story:
         def fired() -> Story | None:
             stories = [
                 s
                 for s in self._stories()
-                if s.alert.verdict == verdict and s.alert.labels.get("severity") == severity
+                if s.alert.verdict == verdict and severity in (None, s.alert.labels.get("severity"))
             ]
             return min(
                 (s for s in stories if s.firing_at is not None),

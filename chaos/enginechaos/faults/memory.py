@@ -59,7 +59,9 @@ class MemoryBallast(Fault):
                 hint="leave cuda_oom out of may_induce",
             )
         # It waits for a word, and ends if this process does: so far nothing is held.
-        command = [sys.executable, "-m", __name__, str(target.gpu_file)]
+        # This package has imported the module before it is run, which runpy warns of.
+        quiet = ("-W", "ignore::RuntimeWarning:runpy")
+        command = [sys.executable, *quiet, "-m", __name__, str(target.gpu_file)]
         self._ballast = subprocess.Popen(  # noqa: S603 - our own command
             [*command, "--leave-gib", str(self.leave_gib)],
             stdin=subprocess.PIPE,
