@@ -81,6 +81,15 @@ def test_files_are_judged_again_and_the_finding_ends(tmp_path: Path) -> None:
     assert not series_at(bench.judge.head, "enginewatch_preflight_finding", bench.now)
 
 
+@pytest.mark.parametrize(
+    ("intervals", "tick"),
+    [([300_000], TICK), ([300_000, 10_000], 10_000), ([1], 1_000)],
+)
+def test_a_short_interval_is_kept(intervals: list[Millis], tick: Millis) -> None:
+    sections = [section(gpus=["2xH200"], interval=each) for each in intervals]
+    assert PreflightCollector(sections, Head(), Writers(Head()), lambda: START).tick == tick
+
+
 def test_what_is_gone_is_told_and_nothing_passes_for_good(tmp_path: Path) -> None:
     bench = Bench(section(freeze=[str(tmp_path / "gone.txt")]))
     bench.run(TICK)

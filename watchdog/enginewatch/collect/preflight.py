@@ -33,7 +33,9 @@ from enginewatch.store.base import Storage
 
 JOB: Final = "preflight"
 TICK: Final[Millis] = 30_000
-"""How often what is known is written, so that it does not go stale between two judgements."""
+"""How often what is known is written, so that it does not go stale between two judgements; more
+often where a section asks for it."""
+_SHORTEST: Final[Millis] = 1_000
 
 _log = logging.getLogger(__name__)
 
@@ -58,6 +60,9 @@ class PreflightCollector:
         self._clock: Final = clock
         self._ring: Final = ring or EvidenceRing()
         self._task: asyncio.Task[None] | None = None
+        wanted = min((TICK, *(each.interval for each in sections)))
+        self.tick: Final[Millis] = max(wanted, _SHORTEST)
+        """Between two looks; a section is not judged later than its interval says."""
 
     def start(self) -> None:
         self._task = keep_running("preflight", self._run)
@@ -73,7 +78,7 @@ class PreflightCollector:
         while True:
             for watch in self._watches:
                 await self.look(watch)
-            await asyncio.sleep(TICK / 1000)
+            await asyncio.sleep(self.tick / 1000)
 
     async def look(self, watch: _Watch) -> None:
         """Judge if it is time, and write what is known."""
