@@ -64,7 +64,7 @@ def test_sums_that_become_wrong_are_the_evidence_and_the_undo_makes_them_right(
     fault.undo(target)
     assert not fault.verify(target).found
     fault.inject(target)
-    assert fault.verify(target) == (True, "24 of 24 sums are wrong, and none was before")
+    assert fault.verify(target) == (True, "48 of 48 sums are wrong, and none was before")
     fault.retract(target)
     fault.retract(target)
     assert not fault.verify(target).found
@@ -77,7 +77,7 @@ def test_an_engine_that_can_not_add_is_left_alone(
 ) -> None:
     engine.says = says
     fault = DamagedFormat()
-    with pytest.raises(TargetError, match="24 of 24 sums are wrong before anything was done"):
+    with pytest.raises(TargetError, match="48 of 48 sums are wrong before anything was done"):
         fault.inject(target)
     fault.retract(target)
     assert not engine.launches

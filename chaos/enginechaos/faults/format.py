@@ -16,9 +16,9 @@ from enginechaos.errors import TargetError
 from enginechaos.faults.base import Evidence, Fault
 from enginechaos.target import Target
 
-_SUMS: Final = 24
+_SUMS: Final = 48
 """Of one exam, asked all at once: some faults show only in batches."""
-_MANY: Final = 3
+_MANY: Final = 8
 """So many wrong sums of an exam are the fault; where a third goes wrong, 99 exams of 100."""
 
 
@@ -71,12 +71,13 @@ class DamagedFormat(Fault):
 
     def _wrong(self, target: Target) -> int:
         sums = [(self._dice.randint(100, 999), self._dice.randint(100, 999)) for _ in range(_SUMS)]
-        with ThreadPoolExecutor(_SUMS) as pool:
-            said = list(pool.map(lambda pair: _answer(target, *pair), sums))
+        # One client for all: to make one takes longer than an answer, and batches would be small.
+        with httpx.Client(timeout=10, trust_env=False) as client, ThreadPoolExecutor(_SUMS) as pool:
+            said = list(pool.map(lambda pair: _answer(client, target, *pair), sums))
         return sum(given != a + b for given, (a, b) in zip(said, sums, strict=True))
 
 
-def _answer(target: Target, a: int, b: int) -> int | None:
+def _answer(client: httpx.Client, target: Target, a: int, b: int) -> int | None:
     """What the engine takes for the sum; None where it says no number. Raises TargetError."""
     body = {
         "model": target.model,
@@ -85,7 +86,7 @@ def _answer(target: Target, a: int, b: int) -> int | None:
         "temperature": 0,
     }
     try:
-        answer = httpx.post(f"{target.url}/v1/completions", json=body, timeout=10, trust_env=False)
+        answer = client.post(f"{target.url}/v1/completions", json=body)
         answer.raise_for_status()
         text: str = answer.json()["choices"][0]["text"]
     except (httpx.HTTPError, ValueError, LookupError) as failure:
