@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enginechaos.actions import Action, Command, End, EndsWithRun, Remove, Restore, Signal
 from enginechaos.faults.base import Evidence, Fault, NoFault
+from enginechaos.faults.engine_dir import ReplacedEngine
 from enginechaos.faults.flood import PromptFlood
 from enginechaos.faults.format import DamagedFormat
 from enginechaos.faults.gpu import HungDriver
@@ -46,6 +47,7 @@ __all__ = [
     "Remove",
     "RemovedMetrics",
     "RenamedMetrics",
+    "ReplacedEngine",
     "Restore",
     "Signal",
     "SlowLink",
