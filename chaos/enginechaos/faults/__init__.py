@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enginechaos.actions import Action, Command, End, EndsWithRun, Remove, Restore, Signal
 from enginechaos.faults.base import Evidence, Fault, NoFault
+from enginechaos.faults.core import StoppedCore
 from enginechaos.faults.engine_dir import ReplacedEngine
 from enginechaos.faults.flood import PromptFlood
 from enginechaos.faults.format import DamagedFormat
@@ -52,6 +53,7 @@ __all__ = [
     "Signal",
     "SlowLink",
     "StalledLink",
+    "StoppedCore",
     "StoppedRank",
     "Target",
     "Together",
