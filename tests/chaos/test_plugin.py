@@ -100,7 +100,7 @@ class Suite:
             stderr=subprocess.STDOUT,
             text=True,
             # A shell's background jobs ignore Ctrl-C, and so would what they start.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
         _wait_for(self.stopped)
         return started
