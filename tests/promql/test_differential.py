@@ -38,7 +38,7 @@ pytestmark = [
 
 SEED = int(os.environ.get("DIFFERENTIAL_SEED", "20231114"))
 EXPRESSIONS = int(os.environ.get("DIFFERENTIAL_EXPRESSIONS", "2000"))
-TOLERANCE = 1e-6
+TOLERANCE = 1e-9
 RULES = pack_rules(Path(__file__).parents[2] / "rules")
 
 

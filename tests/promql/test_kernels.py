@@ -145,6 +145,14 @@ def test_rates(rows: list[list[float]]) -> None:
             assert same(grown[number], plain_increase(row, samples.end))
 
 
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.floats(0.0, 100.0), min_size=1, max_size=6))
+def test_a_counter_that_falls_from_far_keeps_the_digits_of_the_small(after: list[float]) -> None:
+    row = [1.7e9, *after, 0.0]
+    grown, _ = rates.extrapolated(matrix([row]), counter=True, per_second=False)
+    assert same(grown[0], plain_increase(row, 10_000 * len(row) - 5_000), 1e-12)
+
+
 def plain_increase(row: list[float], end: int) -> float:
     """The increase as Prometheus describes it, one sample after the other."""
     total = sum(b - a if b >= a else b for a, b in itertools.pairwise(row))

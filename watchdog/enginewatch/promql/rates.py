@@ -6,7 +6,6 @@ from typing import Final
 
 import numpy as np
 
-from enginewatch.promql.sums import totals
 from enginewatch.promql.values import Matrix
 from enginewatch.store.base import BoolArray, FloatArray, IntArray
 
@@ -29,7 +28,10 @@ def extrapolated(
     first, last, first_time, last_time = _ends(matrix)
     change = last - first
     if counter:
-        change = change + _lost_in_resets(matrix)
+        # One after the other, as Prometheus adds them: where a large counter fell to a small one,
+        # their sum first would lose the small one's digits.
+        row, column = _falls(matrix)
+        np.add.at(change, row, matrix.values[row, column])
     sampled = (last_time - first_time) / 1000
     interval = sampled / (matrix.counts - 1)
     near = interval * NEAR
@@ -67,11 +69,6 @@ def _within(matrix: Matrix, steps: BoolArray) -> tuple[IntArray, IntArray]:
     row, column = np.divmod(np.flatnonzero(steps), max(steps.shape[1], 1))
     real = column + 1 < matrix.counts[row]
     return row[real], column[real]
-
-
-def _lost_in_resets(matrix: Matrix) -> FloatArray:
-    row, column = _falls(matrix)
-    return totals(row, matrix.values[row, column], len(matrix.layout))
 
 
 def instant(matrix: Matrix, *, counter: bool) -> tuple[FloatArray, BoolArray]:
