@@ -14,13 +14,13 @@ from tests.support.samples import series_at
 from enginewatch.collect import logs as module
 from enginewatch.collect.journal import Journal, Kernel, kernel_line
 from enginewatch.collect.logs import LogCollector
-from enginewatch.collect.revive import REVIVAL
 from enginewatch.collect.rounds import Writers
 from enginewatch.config import Config
 from enginewatch.evidence.pack import shipped_pack
 from enginewatch.evidence.ring import EvidenceRing
 from enginewatch.evidence.verdict import Evidence
 from enginewatch.model import Alert, Labels
+from enginewatch.revive import REVIVAL
 from enginewatch.store.head import Head
 
 OOM = (

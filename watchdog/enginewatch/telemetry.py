@@ -15,14 +15,16 @@ from enginewatch import __version__
 from enginewatch.alerting.events import GroupStatus
 from enginewatch.collect.ingest import SCRAPE_ERROR
 from enginewatch.collect.loop import Health, TargetState
-from enginewatch.collect.revive import COLLECTORS, failures
 from enginewatch.keeper import Keeper
 from enginewatch.model import METRIC_NAME, Labels, Millis, Sample
 from enginewatch.notify.heartbeat import Heartbeat
 from enginewatch.notify.notifier import Notifier
+from enginewatch.revive import failures
 from enginewatch.statefile import Fault
 from enginewatch.store.head import HeadStats
 
+_COLLECTORS: Final = ("canary", "logs", "nvml", "preflight", "probe", "processes")
+"""By which their work is known to `revive`; each is told from the start, at 0."""
 _TARGET: Final = ("instance", "job", "deployment")
 
 
@@ -145,7 +147,7 @@ class Telemetry(Collector):
             "Failures of a collector's own work; it begins again after each.",
             labels=["collector"],
         )
-        for name in COLLECTORS:
+        for name in _COLLECTORS:
             failed.add_metric([name], failures[name])
         yield failed
 

@@ -32,13 +32,13 @@ from enginewatch.collect.canary_budget import Budget
 from enginewatch.collect.canary_state import CanaryState
 from enginewatch.collect.discovery import Discovery
 from enginewatch.collect.probe_progress import key_of
-from enginewatch.collect.revive import failures
 from enginewatch.collect.target import ScrapeTarget
 from enginewatch.config import CanaryConfig, Config
 from enginewatch.errors import EnginewatchError
 from enginewatch.evidence.ring import EvidenceRing
 from enginewatch.evidence.verdict import Evidence
 from enginewatch.model import METRIC_NAME, Labels, Matcher, MatchOp, Millis, Sample
+from enginewatch.revive import keep_running
 from enginewatch.store.base import Storage
 
 _log = logging.getLogger(__name__)
@@ -124,7 +124,7 @@ class CanaryCollector:
         self._closing: Final[set[asyncio.Task[None]]] = set()
 
     def start(self) -> None:
-        self._loop = asyncio.ensure_future(self._forever())
+        self._loop = keep_running("canary", self._forever, pause=_TICK)
 
     async def stop(self) -> None:
         tasks = [each.flight for each in self._watched.values() if each.flight is not None]
@@ -140,11 +140,7 @@ class CanaryCollector:
 
     async def _forever(self) -> None:
         while True:
-            try:
-                await self.look()
-            except Exception:  # noqa: BLE001 - one bad look must not end all of it
-                failures["canary"] += 1
-                _log.exception("the canary was not looked after")
+            await self.look()
             await asyncio.sleep(_TICK)
 
     async def look(self) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
-from enginewatch.collect.revive import REVIVAL
 from enginewatch.collect.tail import Lines
 from enginewatch.config import Config
+from enginewatch.revive import REVIVAL
 
 _KMSG: Final = Path("/dev/kmsg")
 _RECORD: Final = 8192

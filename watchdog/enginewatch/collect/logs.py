@@ -22,7 +22,6 @@ from typing import Final
 from enginewatch.collect.base import Write
 from enginewatch.collect.journal import Stream, streams
 from enginewatch.collect.logs_found import Found
-from enginewatch.collect.revive import failures
 from enginewatch.collect.tail import Lines, TailedFile, TailError
 from enginewatch.config import Config, matching
 from enginewatch.config.logs import LogFilesConfig
@@ -30,6 +29,7 @@ from enginewatch.evidence.reader import LogReader
 from enginewatch.evidence.ring import EvidenceRing
 from enginewatch.evidence.signatures import SignatureSet
 from enginewatch.model import METRIC_NAME, Labels, Millis, Sample
+from enginewatch.revive import keep_running
 
 _log = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class LogCollector:
         self._first = True
 
     def start(self) -> None:
-        self._task = asyncio.ensure_future(self._forever())
+        self._task = keep_running("logs", self._forever, pause=_TURN)
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -100,11 +100,7 @@ class LogCollector:
     async def _forever(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            try:
-                await loop.run_in_executor(self._thread, self.turn)
-            except Exception:  # noqa: BLE001 - one bad turn must not end the following
-                failures["logs"] += 1
-                _log.exception("the logs could not be read")
+            await loop.run_in_executor(self._thread, self.turn)
             await asyncio.sleep(_TURN)
 
     # What follows runs in the thread.

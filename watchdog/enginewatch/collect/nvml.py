@@ -20,10 +20,10 @@ from typing import Any, Final
 import numpy as np
 
 from enginewatch.collect.deadline import LagClock, within
-from enginewatch.collect.revive import keep_running
 from enginewatch.collect.rounds import Columns, Rounds
 from enginewatch.config import NvmlConfig
 from enginewatch.model import METRIC_NAME, Labels, Millis, Sample
+from enginewatch.revive import keep_running
 from enginewatch.store.head import Head
 
 _log = logging.getLogger(__name__)

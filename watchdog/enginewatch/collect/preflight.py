@@ -17,7 +17,6 @@ from typing import Final
 import numpy as np
 
 from enginewatch.collect.base import Write
-from enginewatch.collect.revive import keep_running
 from enginewatch.config import PreflightConfig
 from enginewatch.errors import EnginewatchError
 from enginewatch.evidence.ring import EvidenceRing
@@ -29,6 +28,7 @@ from enginewatch.preflight.judge import shipped_preflight
 from enginewatch.preflight.readers.gpus import Gpus
 from enginewatch.preflight.run import preflight
 from enginewatch.promql.check import LOOKBACK
+from enginewatch.revive import keep_running
 from enginewatch.store.base import Storage
 
 JOB: Final = "preflight"

@@ -18,12 +18,12 @@ from enginewatch.collect.probe_dialect import Result
 from enginewatch.collect.probe_http import ProbeClient
 from enginewatch.collect.probe_progress import Progress, Seen, key_of
 from enginewatch.collect.probe_schedule import Ended, Standing, Step
-from enginewatch.collect.revive import failures
 from enginewatch.collect.target import ScrapeTarget
 from enginewatch.config import Config, ProbeConfig
 from enginewatch.evidence.ring import EvidenceRing
 from enginewatch.evidence.verdict import Evidence
 from enginewatch.model import Labels, Millis
+from enginewatch.revive import keep_running
 
 _log = logging.getLogger(__name__)
 
@@ -100,9 +100,8 @@ class Prober:
         self._tasks: Final[set[asyncio.Task[None]]] = set()
 
     def start(self) -> None:
-        for work in (self._lag.run(), self._forever()):
-            task = asyncio.ensure_future(work)
-            self._tasks.add(task)
+        for work in (self._lag.run, self._forever):
+            self._tasks.add(keep_running("probe", work, pause=_TICK))
 
     async def stop(self) -> None:
         flights = [each.flight for each in self._probed.values() if each.flight is not None]
@@ -114,11 +113,7 @@ class Prober:
 
     async def _forever(self) -> None:
         while True:
-            try:
-                self.look()
-            except Exception:  # noqa: BLE001 - one bad look must not end all probing
-                failures["probe"] += 1
-                _log.exception("the probes were not looked after")
+            self.look()
             await asyncio.sleep(_TICK)
 
     def look(self) -> None:

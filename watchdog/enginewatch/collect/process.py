@@ -23,10 +23,10 @@ from enginewatch.collect.process_identity import (
 )
 from enginewatch.collect.process_look import Looker
 from enginewatch.collect.process_track import JOB, Defaults, Seen, Tracks, follow, samples
-from enginewatch.collect.revive import keep_running
 from enginewatch.collect.rounds import Rounds
 from enginewatch.config import ProcessesConfig
 from enginewatch.model import METRIC_NAME, Labels, Millis, Sample, Target
+from enginewatch.revive import keep_running
 from enginewatch.rulepack import rules_path
 from enginewatch.store.head import Head
 

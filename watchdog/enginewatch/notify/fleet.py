@@ -10,6 +10,7 @@ from typing import Any, Final
 from enginewatch.model import Millis
 from enginewatch.notify.deliver import Courier, Office
 from enginewatch.notify.message import Receiver
+from enginewatch.revive import keep_running
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -55,8 +56,7 @@ class Fleet:
         self._running = True
         for name, courier in self._couriers.items():
             if name not in self._runs:
-                run = asyncio.create_task(_keep_running(courier), name=f"courier {name}")
-                self._runs[name] = run
+                self._runs[name] = keep_running(f"courier {name}", courier.run, pause=REVIVAL)
 
     def schedule(self, receiver: str, group: str, at: Millis | None) -> None:
         courier = self._couriers.get(receiver)
@@ -94,15 +94,6 @@ class Fleet:
         task = asyncio.ensure_future(work)
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
-
-
-async def _keep_running(courier: Courier) -> None:
-    while True:
-        try:
-            await courier.run()
-        except Exception:  # noqa: BLE001 - pages must go on leaving
-            _LOG.exception("the courier of %s", courier.receiver.name)
-            await asyncio.sleep(REVIVAL)
 
 
 async def _close_once_idle(courier: Courier, receiver: Receiver) -> None:

@@ -1,4 +1,4 @@
-"""A collector's work that ends by an error begins again: blindness must not be silent, or last."""
+"""Work that ends by an error begins again: neither blindness nor silence may last unnoticed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Any, Final
 
 REVIVAL: Final = 5.0
 """Seconds until what failed is begun again."""
-
-COLLECTORS: Final = ("canary", "logs", "nvml", "preflight", "probe", "processes")
 
 failures: Final[Counter[str]] = Counter()
 """How often work has failed in this process, by its name: of the collectors a metric."""

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from enginewatch.collect.revive import failures, keep_running
+from enginewatch.revive import failures, keep_running
 
 
 def test_work_that_fails_begins_again(caplog: pytest.LogCaptureFixture) -> None:
