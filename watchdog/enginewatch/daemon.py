@@ -102,7 +102,6 @@ class Daemon:
         self._reload_lock: Final = asyncio.Lock()
         self._background: Final[set[asyncio.Task[None]]] = set()
         self._telemetry: Final = Telemetry(self, lambda: self._config.web.listen)
-        self._telemetry_slot = 0
         self._started_at = clock()
 
     # What telemetry and the API read.
@@ -219,11 +218,8 @@ class Daemon:
 
     def _evaluate(self, at: Millis) -> Round:
         """One evaluation, in the rules' thread."""
-        slot = at // self._config.global_.evaluation_interval
-        if (
-            slot != self._telemetry_slot
-        ):  # some groups are evaluated oftener than anyone asks for it
-            self._telemetry_slot = slot
+        # Some groups are evaluated oftener than anyone asks for these.
+        if self._judge.is_due("telemetry", at):
             self._judge.write("enginewatch", at, self._telemetry.samples())
         round_ = self._judge.evaluate(at)
         self._telemetry.evaluated_at = at

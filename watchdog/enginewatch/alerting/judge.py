@@ -133,20 +133,22 @@ class Judge:
         """Evaluates the groups that are due at `now`: those whose interval has begun anew."""
         self._rounds.begin()
         self._cover(now)
-        results = []
-        for group in self.manager.groups:
-            slot = now // self.manager.interval(group)
-            if self._last_slots.get(group) != slot:
-                self._last_slots[group] = slot
-                results.append(self.manager.evaluate(group, now))
-        return Round(now, tuple(results))
+        manager = self.manager
+        due = (g for g in manager.groups if self.is_due(g, now, manager.interval(g)))
+        return Round(now, tuple(manager.evaluate(group, now) for group in due))
+
+    def is_due(self, what: object, now: Millis, interval: Millis | None = None) -> bool:
+        """Whether an interval has begun since this was last asked of the same thing; that of
+        evaluations if none is given."""
+        slot = now // (interval or self._settings.interval)
+        due = self._last_slots.get(what) != slot
+        self._last_slots[what] = slot
+        return due
 
     def _cover(self, now: Millis) -> None:
         """Writes down which hazards can't be seen on which targets, if that is due again."""
-        slot = now // self._settings.interval
-        if self._last_slots.get("coverage") == slot:
+        if not self.is_due("coverage", now):
             return
-        self._last_slots["coverage"] = slot
         targets = tuple(self._targets())
         if targets != self._roll.targets:
             self._roll = Roll(targets)
