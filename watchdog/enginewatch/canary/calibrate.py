@@ -10,6 +10,7 @@ from typing import Final
 
 from enginewatch.canary.baseline import Known
 from enginewatch.canary.decision import Decision
+from enginewatch.canary.paired import wilson
 
 _NORMAL: Final = 1.4826
 """The standard deviation of normal numbers, in medians of their absolute values."""
@@ -87,22 +88,13 @@ def _steady(
     if not any(each.rate == 1.0 for each in known):
         return None
     test = decision.pass_
-    if not steady_losses(whole)[1]:
+    lost, repeated = steady_losses(whole)
+    if not repeated:
         return extra + test.unrepeated
-    if not steady_losses(whole)[0]:  # a model that answers alike each time
+    if not lost:  # a model that answers alike each time
         return extra + test.tolerance
     rate, tried = steady_losses(known)
-    return extra + test.tolerance + _upper(rate, tried, test.errors)
-
-
-def _upper(rate: float, tried: int, errors: float) -> float:
-    """The upper end of Wilson's interval of a rate, so many standard errors wide."""
-    square = errors * errors
-    middle = rate + square / (2 * max(tried, 1))
-    spread = errors * math.sqrt(
-        rate * (1 - rate) / max(tried, 1) + square / (4 * max(tried, 1) ** 2)
-    )
-    return (middle + spread) / (1 + square / max(tried, 1))
+    return extra + test.tolerance + wilson(rate, max(tried, 1), test.errors).high
 
 
 def _scale(known: Sequence[Known], decision: Decision) -> float:

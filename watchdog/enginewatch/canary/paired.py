@@ -119,12 +119,7 @@ class Rate:
 
     def interval(self, confidence: float = 0.95) -> Interval:
         """Wilson's score interval of the rate."""
-        z = NormalDist().inv_cdf(0.5 + confidence / 2)
-        n = self.tasks
-        middle = (self.rate + z * z / (2 * n)) / (1 + z * z / n)
-        spread = z * math.sqrt(self.rate * (1 - self.rate) / n + z * z / (4 * n * n))
-        half = spread / (1 + z * z / n)
-        return Interval(max(0.0, middle - half), min(1.0, middle + half))
+        return wilson(self.rate, self.tasks, NormalDist().inv_cdf(0.5 + confidence / 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +148,15 @@ class Unpaired:
         down = math.hypot(before.rate - low.low, high.high - after.rate)
         up = math.hypot(low.high - before.rate, after.rate - high.low)
         return Interval(max(-1.0, self.drop - down), min(1.0, self.drop + up))
+
+
+def wilson(rate: float, tasks: int, errors: float) -> Interval:
+    """Wilson's score interval of a rate, so many standard errors to each side."""
+    square = errors * errors
+    middle = (rate + square / (2 * tasks)) / (1 + square / tasks)
+    spread = errors * math.sqrt(rate * (1 - rate) / tasks + square / (4 * tasks * tasks))
+    half = spread / (1 + square / tasks)
+    return Interval(max(0.0, middle - half), min(1.0, middle + half))
 
 
 def binomial_tail(least: int, trials: int) -> float:
