@@ -13,8 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from enginewatch.collect.canary_ask import Asker, Logprobs, Questions
 from enginewatch.collect.discovery import Discovery
 from enginewatch.collect.scrape import wall_clock
-from enginewatch.config import config_for_urls
-from enginewatch.config.http import Authorization
+from enginewatch.config import Authorization, config_for_urls
 from enginewatch.errors import EnginewatchError
 
 T = TypeVar("T")
@@ -34,13 +33,8 @@ class Reach:
     logprobs: Logprobs
 
     def asker(self) -> Asker:
-        config = config_for_urls([self.url], self.runtime)
-        if self.token_env:
-            secret = Authorization(credentials_env=self.token_env)
-            jobs = [
-                job.model_copy(update={"authorization": secret}) for job in config.scrape_configs
-            ]
-            config = config.model_copy(update={"scrape_configs": tuple(jobs)})
+        secret = Authorization(credentials_env=self.token_env) if self.token_env else None
+        config = config_for_urls([self.url], self.runtime, secret)
         targets = Discovery(config).targets(wall_clock()).targets
         if not targets:
             raise EnginewatchError("names no engine", where=self.url)

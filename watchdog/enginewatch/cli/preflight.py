@@ -166,15 +166,9 @@ def _endpoints(urls: Sequence[str], token_file: Path | None) -> Iterator[Facts]:
     from enginewatch.collect.endpoint import look  # noqa: PLC0415
     from enginewatch.wiring import read_rules  # noqa: PLC0415
 
+    secret = None if token_file is None else Authorization(credentials_file=token_file)
     for url in urls:
-        config = config_for_urls([url])
-        if token_file is not None:
-            credentials = Authorization(credentials_file=token_file)
-            jobs = [
-                job.model_copy(update={"authorization": credentials})
-                for job in config.scrape_configs
-            ]
-            config = config.model_copy(update={"scrape_configs": tuple(jobs)})
+        config = config_for_urls([url], authorization=secret)
         yield Facts(endpoints=(asyncio.run(look(config, url, read_rules(config))),))
 
 

@@ -11,18 +11,22 @@ from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
 from enginewatch.config.errors import ConfigError
+from enginewatch.config.http import Authorization
 from enginewatch.config.presets import PRESETS
 from enginewatch.config.root import Config
 from enginewatch.config.scrape import address_problem
 from enginewatch.config.section import check_url
 
 
-def config_for_urls(urls: Sequence[str], runtime: str | None = None) -> Config:
+def config_for_urls(
+    urls: Sequence[str], runtime: str | None = None, authorization: Authorization | None = None
+) -> Config:
     """Watch these: `http://host:8000`, or `host:8000`. Raises ConfigError naming the URL.
 
     A URL with a path keeps it; others get the path, and the port, where engines of
     this `runtime` serve their metrics (`/metrics` when it is not given). The host is
-    the job, and so the deployment; several engines of one host are one job.
+    the job, and so the deployment; several engines of one host are one job. All are shown the
+    same `authorization`.
     """
     if runtime is not None and runtime not in PRESETS:
         raise ConfigError(f"no preset for runtime {runtime!r}", hint=f"one of {', '.join(PRESETS)}")
@@ -38,6 +42,8 @@ def config_for_urls(urls: Sequence[str], runtime: str | None = None) -> Config:
             raise ConfigError(problem[0], where=url, hint=problem[1])
         if address not in targets:
             targets.append(address)
+        if authorization is not None:
+            job["authorization"] = authorization
     names: dict[str, int] = {}
     for job in jobs.values():
         names[job["job_name"]] = count = names.get(job["job_name"], 0) + 1
