@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Iterator
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import yaml
 
@@ -32,6 +32,12 @@ def compose_all(text: str, file: str, error: type[EnginewatchError]) -> list[yam
     """The root nodes of all documents in `text`, empty ones left out. Raises as `compose`."""
     documents = _reading(text, file, error, lambda: list(yaml.compose_all(text, _LOADER)))
     return [node for node in documents if not is_null(node)]
+
+
+def load(text: str, file: str, error: type[EnginewatchError]) -> Any:
+    """The plain data of the only document in `text`. Raises as `compose`, and for a tag that is
+    not known."""
+    return _reading(text, file, error, lambda: yaml.load(text, _LOADER))  # noqa: S506 - a safe one
 
 
 def _reading(

@@ -6,13 +6,13 @@ import math
 from functools import cache
 from pathlib import Path
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from enginewatch.canary.errors import CanaryError
 from enginewatch.canary.files import text_of
 from enginewatch.canary.tasks import DECISION
 from enginewatch.rulepack import rules_path
+from enginewatch.yamltext import load
 
 
 class _Part(BaseModel):
@@ -113,10 +113,7 @@ class Decision(_Part):
 def read_decision(path: Path) -> Decision:
     """The decision in a file. Raises CanaryError naming the key."""
     try:
-        decision = Decision.model_validate(yaml.safe_load(text_of(path)))
-    except yaml.YAMLError as failure:
-        reason = " ".join(str(failure).split())
-        raise CanaryError(f"not YAML: {reason}", where=str(path)) from None
+        decision = Decision.model_validate(load(text_of(path), str(path), CanaryError))
     except ValidationError as failure:
         first = failure.errors()[0]
         key = ".".join(map(str, first["loc"]))

@@ -41,8 +41,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from enginewatch.canary import sandbox
 from enginewatch.canary.errors import CanaryError
 from enginewatch.canary.expression import evaluate
@@ -50,6 +48,7 @@ from enginewatch.canary.files import text_of
 from enginewatch.canary.filler import filler
 from enginewatch.canary.task import MOST_TOKENS, Case, Kind, Task, task_of
 from enginewatch.rulepack import rules_path
+from enginewatch.yamltext import load
 
 _HOLE: Final = re.compile(r"<<([^<>]+)>>")
 _ATTEMPTS: Final = 200
@@ -257,8 +256,8 @@ def _inside(value: Any, fill: Callable[[str], str], names: Mapping[str, Any], wh
 
 def _family(path: Path) -> Family:
     where = str(path)
+    found = load(text_of(path), where, CanaryError)
     try:
-        found = yaml.safe_load(text_of(path))
         common = {
             key: found[key] for key in ("score", "max_tokens", "pattern", "stop") if key in found
         }
@@ -272,9 +271,6 @@ def _family(path: Path) -> Family:
         return Family(
             str(found["family"]), int(found["version"]), int(found["share"]), templates, path.name
         )
-    except yaml.YAMLError as failure:
-        reason = " ".join(str(failure).split())
-        raise CanaryError(f"not YAML: {reason}", where=where) from None
     except KeyError as failure:
         raise CanaryError(f"{failure.args[0]} is missing", where=where) from None
     except (AttributeError, TypeError, ValueError):
