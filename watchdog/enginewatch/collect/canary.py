@@ -30,7 +30,7 @@ from enginewatch.collect.base import Write
 from enginewatch.collect.canary_ask import Asker, Logprobs, Questions, Unanswered, ask_all
 from enginewatch.collect.canary_budget import Budget
 from enginewatch.collect.canary_state import CanaryState
-from enginewatch.collect.discovery import Discovery
+from enginewatch.collect.discovery import Following
 from enginewatch.collect.probe_progress import key_of
 from enginewatch.collect.target import ScrapeTarget
 from enginewatch.config import CanaryConfig, Config
@@ -105,8 +105,6 @@ class CanaryCollector:
         transports: Transports | None = None,
         seed: str | None = None,
     ):
-        self._config: Final = config
-        self._discovery: Final = Discovery(config)
         self._storage: Final = storage
         self._write: Final = write
         self._clock: Final = clock
@@ -119,7 +117,7 @@ class CanaryCollector:
         self._state: Final = CanaryState(config.storage.path)
         self._thread: Final = ThreadPoolExecutor(1, thread_name_prefix="canary")
         self._watched: Final[dict[Labels, _Watched]] = {}
-        self._followed: object = None
+        self._following: Final = Following(config, lambda one: self._section(one) is not None)
         self._loop: asyncio.Task[None] | None = None
         self._closing: Final[set[asyncio.Task[None]]] = set()
 
@@ -240,16 +238,11 @@ class CanaryCollector:
 
     async def _follow(self, now: Millis) -> None:
         """Ask what is configured now."""
-        found = self._discovery.targets(now).targets
-        if found is self._followed:
-            return
-        self._followed = found
-        wanted = {one.target.labels: one for one in found if self._section(one) is not None}
-        for labels, each in tuple(self._watched.items()):
-            if wanted.get(labels) != each.target:
-                self._drop(labels)
-        for labels in wanted.keys() - self._watched.keys():
-            self._watched[labels] = await self._new(wanted[labels], now)
+        changes = self._following.look(now, self._watched)
+        for labels in changes.gone:
+            self._drop(labels)
+        for target in changes.new:
+            self._watched[target.target.labels] = await self._new(target, now)
 
     def _section(self, target: ScrapeTarget) -> int | None:
         """Which section is for a target: the first that names its job, or names none."""

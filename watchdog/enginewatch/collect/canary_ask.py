@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import httpx
 
-from enginewatch import __version__
 from enginewatch.canary.baseline import Answer
 from enginewatch.canary.degenerate import Fault
 from enginewatch.canary.score import Grade, score
 from enginewatch.canary.task import Kind, Task
+from enginewatch.collect.api import base_of, exchange
 from enginewatch.collect.canary_dialect import (
     NOT_JSON,
     likelihood,
@@ -32,7 +32,6 @@ from enginewatch.collect.probe_dialect import (
     first_model,
     models_request,
     result_of,
-    server_of,
 )
 from enginewatch.collect.target import ScrapeTarget
 from enginewatch.errors import EnginewatchError
@@ -94,9 +93,7 @@ class Asker:
         self._transport: Final = transport
         self._client: httpx.AsyncClient | None = None
         self._runtime: Final = target.target.labels.get("runtime", "")
-        url = httpx.URL(target.target.url).copy_with(query=None, fragment=None)
-        port = questions.port or server_of(self._runtime).port or url.port
-        self._base: Final = url.copy_with(port=port)
+        self._base: Final = base_of(target, questions.port)
         self._mode = Logprobs.OFF if self._runtime == "triton" else questions.logprobs
         self.model = questions.model
         self.spent = 0
@@ -194,35 +191,15 @@ class Asker:
 
     async def _send(self, ask: Ask) -> tuple[int, bytes]:
         async with asyncio.timeout(self._questions.timeout):
-            headers = {}
-            authorization = self._target.job.auth_header()
-            if authorization is not None:
-                headers["Authorization"] = authorization
-            client = self._ready()
-            given = None if ask.body is None else {**ask.body, **(self._questions.body or {})}
-            request = client.build_request(
-                "GET" if given is None else "POST",
-                self._base.copy_with(path=ask.path),
-                headers=headers,
-                json=given,
-            )
-            if self._target.job.tls_config.server_name:
-                request.extensions["sni_hostname"] = self._target.job.tls_config.server_name
-            response = await client.send(request, stream=True)
-            try:
-                return response.status_code, await _start_of(response)
-            finally:
-                await response.aclose()
+            if ask.body is not None and self._questions.body:
+                ask = ask._replace(body={**ask.body, **self._questions.body})
+            return await exchange(self._ready(), self._base, ask, self._target, _MOST_BYTES)
 
     def _ready(self) -> httpx.AsyncClient:
         if self._client is None:
             context = self._tls.context() if self._base.scheme == "https" else False
             self._client = httpx.AsyncClient(
                 transport=self._transport or httpx.AsyncHTTPTransport(verify=context),
-                headers={
-                    "User-Agent": f"enginewatch/{__version__}",
-                    "Accept-Encoding": "identity",
-                },
                 timeout=None,  # noqa: S113 - asyncio.timeout has the whole of it
                 trust_env=False,
             )
@@ -310,15 +287,3 @@ def _may_pass(found: bytes | Unanswered) -> bool:
 
 def _reason(failure: Exception) -> str:
     return str(failure) or type(failure).__name__
-
-
-async def _start_of(response: httpx.Response) -> bytes:
-    """The body, as far as anybody reads it."""
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in response.aiter_bytes():
-        size += len(chunk)
-        chunks.append(chunk)
-        if size > _MOST_BYTES:
-            break
-    return b"".join(chunks)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from enginewatch.collect.target import ScrapeTarget, make_target
 from enginewatch.config import (
@@ -158,3 +158,39 @@ class Discovery:
         for watch in self._watches[job.job_name]:
             for file in watch.files.values():
                 yield from file.groups
+
+
+class Followed(Protocol):
+    """What a collector keeps of a target."""
+
+    @property
+    def target(self) -> ScrapeTarget: ...
+
+
+class Changes(NamedTuple):
+    """Targets that are gone, or other than they were; and those to begin with."""
+
+    gone: tuple[Labels, ...] = ()
+    new: tuple[ScrapeTarget, ...] = ()
+
+
+class Following:
+    """What changes in the targets of one configuration that a collector wants."""
+
+    def __init__(self, config: Config, wants: Callable[[ScrapeTarget], bool]):
+        self._discovery: Final = Discovery(config)
+        self._wants: Final = wants
+        self._seen: tuple[ScrapeTarget, ...] | None = None
+
+    def look(self, now: Millis, known: Mapping[Labels, Followed]) -> Changes:
+        """How what is configured now differs from what is known; told once."""
+        found = self._discovery.targets(now).targets
+        if found is self._seen:
+            return Changes()
+        self._seen = found
+        wanted = {one.target.labels: one for one in found if self._wants(one)}
+        same = {labels for labels, each in known.items() if wanted.get(labels) == each.target}
+        return Changes(
+            tuple(labels for labels in known if labels not in same),
+            tuple(one for labels, one in wanted.items() if labels not in same),
+        )

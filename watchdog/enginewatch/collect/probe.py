@@ -12,7 +12,7 @@ import httpx
 
 from enginewatch.collect.base import Write
 from enginewatch.collect.deadline import LagClock
-from enginewatch.collect.discovery import Discovery
+from enginewatch.collect.discovery import Following
 from enginewatch.collect.gate import Gate
 from enginewatch.collect.probe_dialect import Result
 from enginewatch.collect.probe_http import ProbeClient
@@ -86,7 +86,6 @@ class Prober:
         transports: Transports | None = None,
     ):
         self._config: Final = config
-        self._discovery: Final = Discovery(config)
         self._progress: Final = progress
         self._write: Final = write
         self._clock: Final = clock
@@ -96,7 +95,7 @@ class Prober:
         self._lag: Final = LagClock()
         self._gate: Final = Gate(self._lag, config.probe.concurrency)
         self._probed: Final[dict[Labels, _Probed]] = {}
-        self._followed: object = None
+        self._following: Final = Following(config, self._wants)
         self._tasks: Final[set[asyncio.Task[None]]] = set()
 
     def start(self) -> None:
@@ -194,16 +193,11 @@ class Prober:
 
     def _follow(self, now: Millis) -> None:
         """Probe what is configured now."""
-        found = self._discovery.targets(now).targets
-        if found is self._followed:
-            return
-        self._followed = found
-        wanted = {one.target.labels: one for one in found if self._wants(one)}
-        for labels, each in tuple(self._probed.items()):
-            if wanted.get(labels) != each.target:
-                self._drop(labels)
-        for labels in wanted.keys() - self._probed.keys():
-            self._probed[labels] = self._new(wanted[labels])
+        changes = self._following.look(now, self._probed)
+        for labels in changes.gone:
+            self._drop(labels)
+        for target in changes.new:
+            self._probed[target.target.labels] = self._new(target)
 
     def _wants(self, target: ScrapeTarget) -> bool:
         return self._config.probe_of(target.job).enabled is not False

@@ -9,7 +9,7 @@ from typing import Final
 
 import httpx
 
-from enginewatch import __version__
+from enginewatch.collect.api import base_of, exchange
 from enginewatch.collect.deadline import within
 from enginewatch.collect.http import FetchError, TlsSettings
 from enginewatch.collect.probe_dialect import (
@@ -47,16 +47,14 @@ class ProbeClient:
         timer: Callable[[], float] = time.perf_counter,
         lag: Callable[[], float] = lambda: 0.0,
     ):
-        self._job: Final = target.job
+        self._target: Final = target
         self._runtime: Final = target.target.labels.get("runtime", "")
         self._settings: Final = settings
         self._tls: Final = TlsSettings(target.job.tls_config)
         self._transport: Final = transport
         self._timer: Final = timer
         self._lag: Final = lag
-        url = httpx.URL(target.target.url).copy_with(query=None, fragment=None)
-        port = settings.port or server_of(self._runtime).port or url.port
-        self._base: Final = url.copy_with(port=port)
+        self._base: Final = base_of(target, settings.port)
         self._chat: bool = bool(settings.chat)
         self.model: str | None = settings.model
         self.problem = ""
@@ -141,25 +139,12 @@ class ProbeClient:
 
     async def _request(self, ask: Ask) -> tuple[int, bytes]:
         context = self._tls.context() if self._base.scheme == "https" else False
-        headers = {"User-Agent": f"enginewatch/{__version__}", "Accept-Encoding": "identity"}
-        authorization = self._job.auth_header()
-        if authorization is not None:
-            headers["Authorization"] = authorization
         transport = self._transport or httpx.AsyncHTTPTransport(verify=context)
         async with httpx.AsyncClient(transport=transport, timeout=None, trust_env=False) as client:  # noqa: S113
-            request = client.build_request(
-                "GET" if ask.body is None else "POST",
-                self._base.copy_with(path=ask.path),
-                headers=headers,
-                json=ask.body,
-            )
-            if self._job.tls_config.server_name:
-                request.extensions["sni_hostname"] = self._job.tls_config.server_name
-            response = await client.send(request, stream=True)
-            try:
-                return response.status_code, await _start_of(response)
-            finally:
-                await response.aclose()
+            status, body = await exchange(client, self._base, ask, self._target, _MOST_BYTES)
+        if len(body) > _MOST_BYTES:
+            raise FetchError(f"the answer is over {_MOST_BYTES} bytes")
+        return status, body
 
     def _may_change_dialect(self) -> bool:
         settings = self._settings
@@ -168,15 +153,3 @@ class ProbeClient:
     def _told(self, result: Result, problem: str) -> tuple[Result, int]:
         self.problem = problem
         return result, 0
-
-
-async def _start_of(response: httpx.Response) -> bytes:
-    """The body, if it is of a length that an answer can have. Raises FetchError."""
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in response.aiter_bytes():
-        size += len(chunk)
-        if size > _MOST_BYTES:
-            raise FetchError(f"the answer is over {_MOST_BYTES} bytes")
-        chunks.append(chunk)
-    return b"".join(chunks)
