@@ -11,6 +11,10 @@ import yaml
 from tests.support.daemon import Engine, Hook, write_config
 from tests.support.server import serve
 
+Write = Callable[[dict[str, Any]], Path]
+FIRED = ("firing", "TooHot")
+RESOLVED = ("resolved", "TooHot")
+
 RULES = {
     "groups": [
         {
@@ -78,10 +82,10 @@ def settings_in(folder: Path, engine_url: str, hook_url: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[[dict[str, Any]], Path]:
+def write(tmp_path: Path) -> Write:
     return lambda tree: write_config(tmp_path / "enginewatch.yml", tree)
 
 
 @pytest.fixture
-def config(settings: dict[str, Any], write: Callable[[dict[str, Any]], Path]) -> Path:
+def config(settings: dict[str, Any], write: Write) -> Path:
     return write(settings)

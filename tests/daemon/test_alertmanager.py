@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.daemon.conftest import FIRED, RESOLVED, Write
 from tests.support.daemon import Engine, Hook, eventually, running
 from tests.support.real_alertmanager import BINARY, alertmanager, get
-
-FIRED = ("firing", "TooHot")
-RESOLVED = ("resolved", "TooHot")
 
 pytestmark = [
     pytest.mark.integration,
@@ -21,7 +18,7 @@ pytestmark = [
 
 def test_an_alert_stays_for_as_long_as_it_fires_and_ends_with_it(
     settings: dict[str, Any],
-    write: Callable[[dict[str, Any]], Path],
+    write: Write,
     engine: Engine,
     hook: Hook,
     hook_url: str,
@@ -49,5 +46,5 @@ def test_an_alert_stays_for_as_long_as_it_fires_and_ends_with_it(
 
             engine.page = "temperature 43\n"
             eventually(lambda: hook.told()[2:] == [FIRED], "the next page")
-            daemon.process.kill()
+            daemon.kill()
         eventually(lambda: hook.told()[3:] == [RESOLVED], "the end of what nobody watches")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.daemon.conftest import FIRED, Write
 from tests.support.daemon import Engine, Hook, eventually, running
 from tests.support.real_alertmanager import AMTOOL
 
@@ -18,9 +18,6 @@ pytestmark = [
     pytest.mark.skipif(AMTOOL is None, reason="needs amtool"),
 ]
 
-Write = Callable[[dict[str, Any]], Path]
-FIRED = ("firing", "TooHot")
-RESOLVED = ("resolved", "TooHot")
 ADD = ("silence", "add", "-a", "ana", "-c", "we know", "-d", "2h", "alertname=TooHot")
 
 
@@ -47,8 +44,7 @@ def test_a_silence_holds_until_it_is_expired_and_over_a_crash(
     with running(config) as daemon:
         eventually(lambda: daemon.value("temperature") == 5, "the first scrape")
         id_ = said(daemon.url, *ADD)
-        daemon.process.kill()
-        daemon.process.wait()
+        daemon.kill()
     engine.page = "temperature 42\n"
     with running(config) as daemon:
         eventually(lambda: alerts(daemon.url, "--silenced") == ["TooHot"], "the alert, silenced")

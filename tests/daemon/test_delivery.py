@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +12,13 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from tests.daemon.conftest import FIRED, RESOLVED, Write
 from tests.support.daemon import Engine, Hook, eventually, running
 from tests.support.server import serve
 
 from enginewatch.rulepack import rules_path
 
 pytestmark = pytest.mark.integration
-
-Write = Callable[[dict[str, Any]], Path]
-FIRED = ("firing", "TooHot")
-RESOLVED = ("resolved", "TooHot")
 
 
 class Switch:
@@ -58,8 +55,7 @@ def test_a_killed_daemon_neither_loses_nor_invents_an_incident(
         eventually(
             lambda: daemon.value("enginewatch_notifications_delivered_total") == 1, "its receipt"
         )
-        daemon.process.kill()
-        daemon.process.wait()
+        daemon.kill()
     engine.page = "temperature 7\n"
     with running(config) as daemon:
         eventually(lambda: hook.told() == [FIRED, RESOLVED], "the resolve")
@@ -78,8 +74,7 @@ def test_a_page_that_nobody_took_before_the_kill_is_told_after_it(
             ),
             "an attempt",
         )
-        daemon.process.kill()
-        daemon.process.wait()
+        daemon.kill()
     hook.refuse = 0
     with running(config) as daemon:
         eventually(lambda: hook.told() == [FIRED], "the page")
@@ -100,8 +95,7 @@ def test_a_disk_that_is_lost_stops_no_page(
         assert "would not survive a restart" in daemon.log
         state.unlink()
         eventually(lambda: daemon.value("enginewatch_state_writable") == 1, "the disk's return")
-        daemon.process.kill()
-        daemon.process.wait()
+        daemon.kill()
     engine.page = "temperature 7\n"
     with running(config):
         eventually(lambda: hook.told() == [FIRED, RESOLVED], "the resolve")

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.daemon.conftest import FIRED, RESOLVED, Write
 from tests.support.daemon import Engine, Hook, eventually, running
 
 pytestmark = pytest.mark.integration
-
-FIRED = ("firing", "TooHot")
-RESOLVED = ("resolved", "TooHot")
 
 
 def test_an_alert_fires_once_and_resolves_once(config: Path, engine: Engine, hook: Hook) -> None:
@@ -92,7 +89,7 @@ def reloads(daemon: Any) -> tuple[int, str]:
 def test_a_bad_configuration_leaves_the_running_one_in_force(
     config: Path,
     settings: dict[str, Any],
-    write: Callable[[dict[str, Any]], Path],
+    write: Write,
     engine: Engine,
     hook: Hook,
 ) -> None:
@@ -115,7 +112,7 @@ def test_a_bad_configuration_leaves_the_running_one_in_force(
 
 @pytest.mark.parametrize("place", ["web", "storage"])
 def test_what_needs_a_restart_is_refused_by_a_reload(
-    config: Path, settings: dict[str, Any], write: Callable[[dict[str, Any]], Path], place: str
+    config: Path, settings: dict[str, Any], write: Write, place: str
 ) -> None:
     with running(config) as daemon:
         settings[place] = {"web": {"listen": "127.0.0.1:1"}, "storage": {"path": "other"}}[place]
@@ -126,7 +123,7 @@ def test_what_needs_a_restart_is_refused_by_a_reload(
 
 
 def test_a_reload_by_another_site_or_without_the_token_is_refused(
-    settings: dict[str, Any], write: Callable[[dict[str, Any]], Path], tmp_path: Path
+    settings: dict[str, Any], write: Write, tmp_path: Path
 ) -> None:
     with running(write(settings)) as daemon:
         assert daemon.post("/-/reload", {"Origin": "https://evil.example"})[0] == 403

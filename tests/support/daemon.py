@@ -105,6 +105,11 @@ class Daemon:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(WITHIN)
 
+    def kill(self) -> None:
+        """SIGKILL, and until it is gone."""
+        self.process.kill()
+        self.process.wait()
+
 
 def eventually(probe: Callable[[], Any], what: str) -> Any:
     """The first true answer of `probe`; fails the test when there is none in time."""
