@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 import httpx
 
-from enginechaos.actions import Action, EndsWithRun
 from enginechaos.errors import TargetError
-from enginechaos.faults.base import Evidence, Fault
+from enginechaos.faults.base import Evidence
+from enginechaos.faults.relaunch import EndsInRelaunch
 from enginechaos.target import Target
 
 _SUMS: Final = 48
@@ -23,7 +23,7 @@ _MANY: Final = 8
 
 
 @dataclass
-class DamagedFormat(Fault):
+class DamagedFormat(EndsInRelaunch):
     """A relaunch in the format `damaged`, a row of the simulation's damage.yml; the undo is one
     in the format `sound`.
 
@@ -33,8 +33,9 @@ class DamagedFormat(Fault):
     damaged: str = "nvfp4-batched"
     sound: str = "bf16"
     verify_within: ClassVar[float] = 20.0
+    spared: ClassVar[str] = "its format is not changed"
+    verdict: ClassVar[str] = "quality_collapse"
     _dice: random.Random = field(default_factory=lambda: random.Random(7), init=False)
-    _owes_a_launch: bool = field(default=False, init=False)
 
     def blast_radius(self, target: Target) -> str:
         return (
@@ -43,31 +44,19 @@ class DamagedFormat(Fault):
             "the two its answers are wrong"
         )
 
-    def undo(self, target: Target) -> Sequence[Action]:
-        if target.relauncher is None:
-            raise TargetError(
-                f"{target.name} can't be launched anew from here, so its format is not changed",
-                hint="only targets that the suite starts can; leave quality_collapse out of "
-                "may_induce",
-            )
-        # After a crash of the suite there is nothing to launch: its engines end with it.
-        return [EndsWithRun(f"{target.name}, which the suite started,")]
+    def restored(self) -> Mapping[str, object]:
+        return {"format": self.sound}
 
     def inject(self, target: Target) -> None:
         wrong = self._wrong(target)
         if wrong:
             raise TargetError(f"{wrong} of {_SUMS} sums are wrong before anything was done")
-        self._owes_a_launch = True
+        self.owe()
         target.relaunch(format=self.damaged)
 
     def verify(self, target: Target) -> Evidence:
         wrong = self._wrong(target)
         return Evidence(wrong >= _MANY, f"{wrong} of {_SUMS} sums are wrong, and none was before")
-
-    def retract(self, target: Target) -> None:
-        if self._owes_a_launch:
-            self._owes_a_launch = False
-            target.relaunch(format=self.sound)
 
     def _wrong(self, target: Target) -> int:
         sums = [(self._dice.randint(100, 999), self._dice.randint(100, 999)) for _ in range(_SUMS)]

@@ -8,54 +8,38 @@ from typing import ClassVar
 
 import httpx
 
-from enginechaos.actions import Action, EndsWithRun, Signal
+from enginechaos.actions import Action
 from enginechaos.errors import TargetError
-from enginechaos.faults.base import Evidence, Fault
+from enginechaos.faults.base import Evidence
+from enginechaos.faults.relaunch import EndsInRelaunch
+from enginechaos.faults.stopped import StoppedProcess
 from enginechaos.processes import Process
 from enginechaos.target import Target
 
 
 @dataclass
-class StoppedRank(Fault):
-    """SIGSTOP of rank `rank`, by its number. `of` stops a rank of another engine instead.
-
-    The evidence is the state T of that very process in /proc.
-    """
+class StoppedRank(StoppedProcess):
+    """SIGSTOP of rank `rank`, by its number. `of` stops a rank of another engine instead."""
 
     rank: int = 1
     of: Target | None = None
-    _stopped: Process | None = field(default=None, init=False)
 
     def blast_radius(self, target: Target) -> str:
-        whom = self.of or target
+        whom = self.whom(target)
         return (
             f"rank {self.rank} of {whom.deployment} ({whom.actor.place}) does not run: "
             "all its requests hang until the undo"
         )
 
-    def undo(self, target: Target) -> Sequence[Action]:
-        whom = self.of or target
-        self._stopped = _rank_of(whom, self.rank)
-        return [Signal(self._stopped, "CONT", whom.actor)]
+    def whom(self, target: Target) -> Target:
+        return self.of or target
 
-    def inject(self, target: Target) -> None:
-        whom = self.of or target
-        if not whom.actor.signal(self._found(), "STOP"):
-            raise TargetError(f"{self._found()} is gone")
-
-    def verify(self, target: Target) -> Evidence:
-        whom = self.of or target
-        state = whom.actor.state(self._found())
-        return Evidence(state == "T", f"/proc says {state or 'gone'} of {self._found()}")
-
-    def _found(self) -> Process:
-        if self._stopped is None:
-            raise TargetError("undo() was not asked for before the rank was stopped")
-        return self._stopped
+    def find(self, target: Target) -> Process:
+        return _rank_of(target, self.rank)
 
 
 @dataclass
-class KilledRank(Fault):
+class KilledRank(EndsInRelaunch):
     """SIGKILL of rank `rank`: its engine ends, and has to be launched anew.
 
     The evidence is that the rank is gone and nobody answers at the engine's address.
@@ -63,8 +47,9 @@ class KilledRank(Fault):
 
     rank: int = 1
     verify_within: ClassVar[float] = 20.0
+    spared: ClassVar[str] = "it is not killed"
+    verdict: ClassVar[str] = "engine_dead"
     _killed: Process | None = field(default=None, init=False)
-    _owes_a_launch: bool = field(default=False, init=False)
 
     def blast_radius(self, target: Target) -> str:
         return (
@@ -73,19 +58,14 @@ class KilledRank(Fault):
         )
 
     def undo(self, target: Target) -> Sequence[Action]:
-        if target.relauncher is None:
-            raise TargetError(
-                f"{target.name} can't be launched anew from here, so it is not killed",
-                hint="only targets that the suite starts can; leave engine_dead out of may_induce",
-            )
+        promised = super().undo(target)
         self._killed = _rank_of(target, self.rank)
-        # After a crash of the suite there is nothing to launch: its engines end with it.
-        return [EndsWithRun(f"{target.name}, which the suite started,")]
+        return promised
 
     def inject(self, target: Target) -> None:
         if self._killed is None:
             raise TargetError("undo() was not asked for before the rank was killed")
-        self._owes_a_launch = True
+        self.owe()
         if not target.actor.signal(self._killed, "KILL"):
             raise TargetError(f"{self._killed} is gone")
 
@@ -94,11 +74,6 @@ class KilledRank(Fault):
             return Evidence(False, f"{self._killed} still runs")
         said = answer_of(target.url)
         return Evidence(said == "", f"{self._killed} is gone; {target.url} {said or 'is closed'}")
-
-    def retract(self, target: Target) -> None:
-        if self._owes_a_launch:
-            self._owes_a_launch = False
-            target.relaunch()
 
 
 def _rank_of(target: Target, rank: int) -> Process:

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from enginechaos import stage
-from enginechaos.faults import MetricsProxy, RemovedMetrics, RenamedMetrics
+from enginechaos.faults import RemovedMetrics, RenamedMetrics
 
 pytestmark = pytest.mark.tiers("sim")
-
-
-@pytest.fixture(scope="module")
-def proxy(chaos_run, engine):
-    with MetricsProxy(stage.target_of(chaos_run, engine, "renamed", {})) as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
