@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
+
+from enginechaos.embedded import free_port
 
 MODEL = "arithmetic"
 ENVIRONMENT = "FP4_VLLM_PYTHON"
@@ -30,13 +31,6 @@ _FLAGS = (
 
 class ServingError(Exception):
     """vLLM can't be started, or went away."""
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def _await(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
@@ -61,7 +55,7 @@ def serving(python: str, folder: Path, log: Path, dtype: str) -> Iterator[str]:
     `dtype` is the type of activations and sums: bfloat16 is slow on CPUs without AVX-512, and in
     float32 weights keep the values that they are stored with. Raises ServingError.
     """
-    port = _free_port()
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder)]
     command += ["--served-model-name", MODEL, "--port", str(port), "--dtype", dtype, *_FLAGS]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from enginechaos.embedded import free_port
 from enginechaos.processes import stat
 
 _STEPS_AT_FIRST: Final = 5
@@ -55,7 +55,7 @@ class Group:
         self._patience: Final = starts_within
         self._processes: list[subprocess.Popen[bytes]] = []
         self.folder: Final = folder
-        self.port: Final = _free_port()
+        self.port: Final = free_port()
 
     @property
     def size(self) -> int:
@@ -95,7 +95,7 @@ class Group:
 
     def __enter__(self) -> Group:
         self.folder.mkdir(parents=True, exist_ok=True)
-        store = _free_port()
+        store = free_port()
         try:
             self._processes = [self._start(rank, store) for rank in range(self.size)]
             self._wait()
@@ -145,9 +145,3 @@ class Group:
                 said = self.log(dead[0] if dead else 0).read_text(errors="replace").splitlines()
                 raise StallError(f"the ranks did not start: {' | '.join(said[-3:])}")
             time.sleep(0.25)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

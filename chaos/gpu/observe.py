@@ -13,11 +13,9 @@ from chaos.gpu.group import Group, StallError
 
 from chaos.gpu import ras
 from enginechaos.errors import WatchdogError
-from enginechaos.watchdog import StartedWatchdog, write_settings
+from enginechaos.watchdog import ELSEWHERE, StartedWatchdog, write_settings
 
 DEPLOYMENT: Final = "stalled"
-_ELSEWHERE: Final = "not-under-test"
-"""The deployment of other engines of this machine."""
 _COMMAND: Final = r"(?P<title>chaos\.gpu\.ranks) --rank=(?P<rank>[0-9]+)"
 _OTHERS: Final = r"^VLLM::\S+\s*$"
 """Ranks that are not ours: those name their port."""
@@ -44,10 +42,10 @@ def watchdog(group: Group, folder: Path, gpus: int) -> StartedWatchdog:
         ],
         # Where the kernel lets no process change its title, the command line tells.
         "processes": {
-            "deployment": _ELSEWHERE,
+            "deployment": ELSEWHERE,
             "engines": [
                 {"match": _COMMAND, "runtime": "vllm", "deployment": DEPLOYMENT},
-                {"match": _OTHERS, "runtime": "other", "deployment": _ELSEWHERE},
+                {"match": _OTHERS, "runtime": "other", "deployment": ELSEWHERE},
             ],
         },
         "nvml": {"deployment": DEPLOYMENT} if gpus else {"enabled": False},

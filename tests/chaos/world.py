@@ -24,6 +24,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from tests.support.server import serve
 
+from enginechaos.embedded import free_port
 from enginechaos.processes import Process, process, stat
 
 DEPLOYMENT = "chat-staging"
@@ -191,7 +192,7 @@ def world(ranks: int = 2) -> Iterator[World]:
     with contextlib.ExitStack() as held:
         found = [held.enter_context(rank(number)) for number in range(ranks)]
         engine = Engine(found)
-        port = _free_port()
+        port = free_port()
         watchdog = Watchdog(engine, f"http://127.0.0.1:{port}/webhook")
         url = held.enter_context(serve(engine.app()))
         watchdog_url = held.enter_context(serve(watchdog.app()))
@@ -222,9 +223,3 @@ def rank(number: int) -> Iterator[Process]:
 
 def _success(data: dict[str, Any]) -> JSONResponse:
     return JSONResponse({"status": "success", "data": data})
-
-
-def _free_port() -> int:
-    from enginechaos.embedded import free_port
-
-    return free_port()

@@ -10,21 +10,7 @@ from typing import Any
 
 import uvicorn
 
-
-class _Quiet(uvicorn.Server):
-    """Leaves signals to the test runner and says when it listens."""
-
-    def __init__(self, config: uvicorn.Config):
-        super().__init__(config)
-        self.listening = threading.Event()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.listening.set()
+from enginechaos.receivers.server import QuietServer
 
 
 @contextlib.contextmanager
@@ -32,7 +18,7 @@ def serve(app: Any, **settings: Any) -> Iterator[str]:
     """Run `app` and yield its base URL; `settings` go to uvicorn (ssl_certfile, …)."""
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(app, log_level="critical", lifespan="off", **settings)
-    server = _Quiet(config)
+    server = QuietServer(config)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     if not server.listening.wait(10):

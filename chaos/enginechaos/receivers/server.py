@@ -13,7 +13,7 @@ import uvicorn
 from enginechaos.errors import TargetError
 
 
-class _Quiet(uvicorn.Server):
+class QuietServer(uvicorn.Server):
     """Leaves signals to pytest, and says when it listens."""
 
     def __init__(self, config: uvicorn.Config):
@@ -35,7 +35,7 @@ class Server:
     def __init__(self, app: Any, host: str = "127.0.0.1", port: int = 0):
         self._app = app
         self._address = (host, port)
-        self._server: _Quiet | None = None
+        self._server: QuietServer | None = None
         self._thread: threading.Thread | None = None
         self.url = ""
 
@@ -50,7 +50,7 @@ class Server:
                 hint="is another run listening there?",
             ) from None
         config = uvicorn.Config(self._app, log_config=None, access_log=False, lifespan="off")
-        self._server = _Quiet(config)
+        self._server = QuietServer(config)
         self._thread = threading.Thread(
             target=self._serve, args=(self._server, listener), name="receivers", daemon=True
         )
@@ -66,6 +66,6 @@ class Server:
             self._thread.join(10)
 
     @staticmethod
-    def _serve(server: _Quiet, listener: socket.socket) -> None:
+    def _serve(server: QuietServer, listener: socket.socket) -> None:
         with listener:
             server.run([listener])

@@ -6,10 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics import MetricWrapperBase
+from starlette.responses import Response
 
 _Kind = TypeVar("_Kind", bound=MetricWrapperBase)
+
+
+def text_page(registry: CollectorRegistry) -> Response:
+    """A registry as most engines serve theirs."""
+    return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
 
 
 @dataclass

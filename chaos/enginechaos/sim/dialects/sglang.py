@@ -11,13 +11,12 @@ import asyncio
 from functools import cached_property
 from typing import Final
 
-from prometheus_client import generate_latest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from enginechaos.sim.dialects.base import EngineState, Iteration, QuietPage, Titles
-from enginechaos.sim.dialects.families import Families
+from enginechaos.sim.dialects.families import Families, text_page
 from enginechaos.sim.dialects.plain_log import Lines, PlainLog
 from enginechaos.sim.engine import StepReport
 from enginechaos.sim.life import Life
@@ -147,9 +146,7 @@ class Sglang:
             return JSONResponse({"version": self.version, "tp_size": self.settings.tensor_parallel})
 
         async def metrics(_: Request) -> Response:
-            return Response(
-                generate_latest(self.page.registry), media_type="text/plain; version=0.0.4"
-            )
+            return text_page(self.page.registry)
 
         return [
             Route("/health", health),

@@ -12,13 +12,12 @@ from collections.abc import Awaitable, Callable
 from functools import cached_property
 from typing import Any, Final
 
-from prometheus_client import generate_latest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from enginechaos.sim.dialects.base import EngineState, Iteration, QuietPage, Titles
-from enginechaos.sim.dialects.families import Families
+from enginechaos.sim.dialects.families import Families, text_page
 from enginechaos.sim.dialects.plain_log import Lines, PlainLog
 from enginechaos.sim.engine import StepReport
 from enginechaos.sim.life import Life
@@ -160,7 +159,7 @@ class Triton:
         ]
 
     async def _metrics(self, _: Request) -> Response:
-        return Response(generate_latest(self.page.registry), media_type="text/plain; version=0.0.4")
+        return text_page(self.page.registry)
 
     async def _stats(self, _: Request) -> Response:
         stats = {
