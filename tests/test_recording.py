@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import lzma
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -135,6 +137,19 @@ def test_cut_off_anywhere_it_reads_up_to_the_last_whole_event(
     part.write_bytes(whole[: int(len(whole) * share)])
     survivors = list(read_recording(part, tolerant=True))
     assert survivors == EVENTS[: len(survivors)]
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress], ids=["gzip", "xz"])
+@pytest.mark.parametrize("left", range(13))
+def test_the_first_bytes_of_a_packed_recording_are_one_cut_off(
+    tmp_path: Path, pack: Callable[[bytes], bytes], left: int
+) -> None:
+    record(tmp_path / "r", EVENTS)
+    path = written(tmp_path, pack((tmp_path / "r").read_bytes())[:left])
+    assert list(read_recording(path, tolerant=True)) == []
+    if left:
+        with pytest.raises(RecordingError, match="the recording was cut off here"):
+            list(read_recording(path))
 
 
 def test_a_writer_that_dies_leaves_all_it_wrote(tmp_path: Path) -> None:

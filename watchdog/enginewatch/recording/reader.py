@@ -28,6 +28,9 @@ _SAMPLES: Final = b"# SAMPLES"
 _NOTE: Final = b"# NOTE"
 _TARGET: Final = b"# TARGET"
 _NAMELESS: Final = "recording"
+_GZIP: Final = b"\x1f\x8b"
+_XZ: Final = b"\xfd7zXZ\x00"
+"""What compressed files begin with."""
 
 
 def read_recording(path: Path | str, *, tolerant: bool = False) -> Iterator[Event]:
@@ -49,10 +52,10 @@ def read_recording(path: Path | str, *, tolerant: bool = False) -> Iterator[Even
 def _open(path: Path) -> BinaryIO:
     # Not by suffix: a recording in progress, or cut off, still has the one of a part.
     with path.open("rb") as start:
-        magic = start.read(6)
-    if magic.startswith(b"\x1f\x8b"):
+        magic = start.read(len(_XZ))
+    if magic.startswith(_GZIP):
         return cast(BinaryIO, gzip.open(path, "rb"))
-    if magic == b"\xfd7zXZ\x00":
+    if magic == _XZ:
         return cast(BinaryIO, lzma.open(path, "rb"))
     return path.open("rb")
 
@@ -133,6 +136,8 @@ class _Reader:
             if version != str(VERSION):
                 raise self._error(f"recording version {version!r}", hint=f"{VERSION} is read here")
             self._headed = True
+        elif self._lines.number == 1 and (_GZIP.startswith(line) or _XZ.startswith(line)):
+            raise _CutOff  # compressed, and no longer even by its first bytes
         elif line.strip() and not line.startswith(b"#"):
             raise self._error(
                 "a line before the first # SCRAPE",
