@@ -7,6 +7,7 @@ import pytest
 from enginewatch.preflight.facts import Facts
 from enginewatch.preflight.inputs import Inputs, gather
 from enginewatch.preflight.readers.fronts import read_fronts
+from enginewatch.preflight.readers.yamldata import read_yaml
 from enginewatch.preflight.release import is_older, release_of
 from enginewatch.preflight.timeouts import known_variables, samples
 
@@ -45,7 +46,9 @@ def clocks(facts: Facts) -> dict[str, float]:
     ],
 )
 def test_ways_in(document: str, seconds: list[float]) -> None:
-    assert [each.timeout_s for each in read_fronts(document, "m.yml")] == seconds
+    assert [
+        each.timeout_s for each in read_fronts(read_yaml(document, "m.yml"), "m.yml")
+    ] == seconds
 
 
 def test_defaults_give_way_to_what_is_set() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from enginewatch.preflight.readers.launch import Launch, workload_launches
 from enginewatch.preflight.readers.manifest import quantity, read_manifest
 from enginewatch.preflight.readers.shell import ShellError
-from enginewatch.preflight.readers.yamldata import YamlDataError
+from enginewatch.preflight.readers.yamldata import YamlDataError, read_yaml
 
 DEPLOYMENT = """
 apiVersion: v1
@@ -83,14 +83,16 @@ services:
 
 def launch(text: str) -> Launch:
     found = [
-        each for one in read_manifest(text, "m.yml") for each in workload_launches(one, "m.yml")
+        each
+        for one in read_manifest(read_yaml(text, "m.yml"), "m.yml")
+        for each in workload_launches(one, "m.yml")
     ]
     assert len(found) == 1
     return found[0]
 
 
 def test_kubernetes() -> None:
-    [workload] = read_manifest(DEPLOYMENT, "m.yml")
+    [workload] = read_manifest(read_yaml(DEPLOYMENT, "m.yml"), "m.yml")
     assert (workload.name, workload.kind, workload.replicas) == ("chat/vllm", "Deployment", 2)
     assert (workload.gpus, workload.gpu_resource) == (4, "nvidia.com/gpu")
     assert (workload.shm_bytes, workload.grace_s) == (16 << 30, 120)
@@ -116,7 +118,7 @@ def test_a_shell_inside_a_pod() -> None:
 
 
 def test_compose() -> None:
-    chat, other = read_manifest(COMPOSE, "c.yml")
+    chat, other = read_manifest(read_yaml(COMPOSE, "c.yml"), "c.yml")
     assert (chat.image, chat.shm_bytes, chat.gpus) == ("vllm/vllm-openai:latest", 8 << 30, 2)
     assert [each.patience_s for each in chat.probes] == [300]
     assert (other.shares_ipc, other.probes) == (True, ())
@@ -129,7 +131,10 @@ def test_leader_and_workers_are_two() -> None:
         "kind: LeaderWorkerSet\nmetadata: {name: big}\nspec:\n  leaderWorkerTemplate:\n"
         f"    leaderTemplate: {template % 'l'}\n    workerTemplate: {template % 'w'}\n"
     )
-    assert [each.name for each in read_manifest(text, "m.yml")] == ["big/l", "big/w"]
+    assert [each.name for each in read_manifest(read_yaml(text, "m.yml"), "m.yml")] == [
+        "big/l",
+        "big/w",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +151,7 @@ def test_leader_and_workers_are_two() -> None:
 )
 def test_hostile_yaml_is_refused_with_its_place(text: str) -> None:
     with pytest.raises(YamlDataError) as raised:
-        read_manifest(text, "m.yml")
+        read_manifest(read_yaml(text, "m.yml"), "m.yml")
     assert raised.value.where.startswith("m.yml")
 
 
@@ -182,5 +187,5 @@ def test_any_document_is_read(value: object, kind: str) -> None:
 
     document = {**value, "kind": kind} if isinstance(value, dict) and kind else value
     with suppress(ShellError):
-        for workload in read_manifest(json.dumps(document), "m.yml"):
+        for workload in read_manifest(read_yaml(json.dumps(document), "m.yml"), "m.yml"):
             workload_launches(workload, "m.yml")

@@ -13,7 +13,7 @@ from enginewatch.preflight.readers.manifest import read_manifest
 from enginewatch.preflight.readers.shell import ShellError, read_script
 from enginewatch.preflight.readers.unread import Unread
 from enginewatch.preflight.readers.workload import Front, Workload
-from enginewatch.preflight.readers.yamldata import YamlDataError
+from enginewatch.preflight.readers.yamldata import YamlDataError, read_yaml
 
 _MOST_CONFIGURATION: Final = 1 << 20
 Files = Callable[[str], str | None]
@@ -42,10 +42,10 @@ def started_by_text(text: str, name: str, files: Files) -> Started:
 def started_by_manifest(text: str, name: str, files: Files) -> Started:
     """What the containers of a manifest start; images with an entry point of their own, too."""
     try:
-        workloads = read_manifest(text, name)
-        fronts = read_fronts(text, name)
+        documents = read_yaml(text, name)
     except YamlDataError as failure:
         return Started(unread=(_unread(failure, name),))
+    workloads, fronts = read_manifest(documents, name), read_fronts(documents, name)
     launches: list[Launch] = []
     unread: list[Unread] = []
     for workload in workloads:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from enginewatch.preflight.readers.workload import Front
-from enginewatch.preflight.readers.yamldata import Tree, read_yaml
+from enginewatch.preflight.readers.yamldata import Tree
 from enginewatch.units import parse_duration
 
 _NGINX: Final = "nginx.ingress.kubernetes.io/"
@@ -15,14 +15,11 @@ _NGINX_DEFAULT_S: Final = 60.0
 """ingress-nginx, proxy-read-timeout where it is not given."""
 
 
-def read_fronts(text: str, file: str) -> tuple[Front, ...]:
-    """Of Ingress (nginx), HTTPRoute, VirtualService (Istio) and BackendConfig (GKE).
-
-    Raises YamlDataError as `read_manifest`.
-    """
+def read_fronts(documents: Iterable[Tree], file: str) -> tuple[Front, ...]:
+    """Of Ingress (nginx), HTTPRoute, VirtualService (Istio) and BackendConfig (GKE)."""
     return tuple(
         front
-        for document in read_yaml(text, file)
+        for document in documents
         for front in _fronts(document, document.at("kind").text(), file)
     )
 

@@ -7,14 +7,14 @@ ReplicaSet and LeaderWorkerSet. Other kinds are passed over: they start no engin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from enginewatch.preflight.readers.shell import Word, read_script
 from enginewatch.preflight.readers.shell_lexer import ShellError
 from enginewatch.preflight.readers.workload import Probe, Workload
-from enginewatch.preflight.readers.yamldata import Tree, read_yaml
+from enginewatch.preflight.readers.yamldata import Tree
 from enginewatch.units import parse_duration, parse_size
 
 _TEMPLATES: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
@@ -43,13 +43,10 @@ _GRACE: Final = 30.0
 _COMPOSE_GRACE: Final = 10.0
 
 
-def read_manifest(text: str, file: str) -> tuple[Workload, ...]:
-    """The containers of every document in the text, in its order.
-
-    Raises YamlDataError where it is not YAML, or YAML with tags of its own.
-    """
+def read_manifest(documents: Iterable[Tree], file: str) -> tuple[Workload, ...]:
+    """The containers of every document of a file, in its order."""
     found: list[Workload] = []
-    for document in read_yaml(text, file):
+    for document in documents:
         if document.at("kind").text() == "List":
             for item in document.at("items").each():
                 found += _kubernetes(item, file)
