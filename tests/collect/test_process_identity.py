@@ -19,6 +19,16 @@ from enginewatch.rulepack import rules_path
 
 KNOWN = known_patterns(rules_path())
 
+TRITON_RANK = (
+    "/opt/tritonserver/bin/tritonserver --model-repository=/m --grpc-port=8001 --http-port=8000 "
+    "--metrics-port=8002 --model-control-mode=explicit --load-model=tensorrt_llm "
+    "--disable-auto-complete-config --backend-config=python,shm-region-prefix-name=prefix12_"
+)
+STUB = (
+    "/opt/tritonserver/backends/python/triton_python_backend_stub /m/p/1/model.py "
+    "triton_python_backend_shm_region_1 1048576 1048576 7 /opt/tritonserver/backends/python 336 p_0"
+)
+
 
 @pytest.mark.parametrize(
     ("command", "runtime", "role", "title", "rank", "dp"),
@@ -30,14 +40,124 @@ KNOWN = known_patterns(rules_path())
         ("VLLM::EngineCore_DP3", "vllm", "engine", "VLLM::EngineCore_DP3", "", "3"),
         ("ray::RayWorkerWrapper.execute_method", "vllm", "worker", "ray::RayWorkerWrapper", "", ""),
         ("/opt/v/bin/python /opt/v/bin/vllm serve m", "vllm", "server", "vllm serve", "", ""),
+        # SGLang, from the oldest to the newest (managers/scheduler.py).
+        ("sglang::scheduler", "sglang", "worker", "sglang::scheduler", "", ""),
+        ("sglang::scheduler_TP0", "sglang", "worker", "sglang::scheduler_TP0", "TP0", ""),
         ("sglang::scheduler_DP1_TP3", "sglang", "worker", "sglang::scheduler_DP1_TP3", "TP3", "1"),
+        (
+            "sglang::scheduler_TP3_PP1",
+            "sglang",
+            "worker",
+            "sglang::scheduler_TP3_PP1",
+            "TP3_PP1",
+            "",
+        ),
+        (
+            "sglang::scheduler_PP1_TP3",
+            "sglang",
+            "worker",
+            "sglang::scheduler_PP1_TP3",
+            "PP1_TP3",
+            "",
+        ),
+        (
+            "sglang::scheduler_DP0_TP12_EP12",
+            *("sglang", "worker", "sglang::scheduler_DP0_TP12_EP12", "TP12_EP12", "0"),
+        ),
+        (
+            "sglang::scheduler_DP2_PP1_ATTN_CP0_MOE_DP1_TP3_EP2",
+            *("sglang", "worker", "sglang::scheduler_DP2_PP1_ATTN_CP0_MOE_DP1_TP3_EP2"),
+            *("PP1_ATTN_CP0_MOE_DP1_TP3_EP2", "2"),
+        ),
+        (
+            "ray::SchedulerActor.run_event_loop",
+            *("sglang", "worker", "ray::SchedulerActor", "", ""),
+        ),
         ("sglang::detokenizer", "sglang", "helper", "sglang::detokenizer", "", ""),
+        ("sglang::detokenizer_1", "sglang", "helper", "sglang::detokenizer_1", "1", ""),
+        (
+            "sglang::detokenizer_router",
+            *("sglang", "helper", "sglang::detokenizer_router", "", ""),
+        ),
+        (
+            "sglang::data_parallel_controller",
+            *("sglang", "helper", "sglang::data_parallel_controller", "", ""),
+        ),
+        (
+            "sglang::tokenizer_worker:4711",
+            *("sglang", "server", "sglang::tokenizer_worker", "", ""),
+        ),
         ("python -m sglang.launch_server", "sglang", "server", "sglang.launch_server", "", ""),
+        (
+            "/opt/venv/bin/python3 -X faulthandler -m sglang.launch_server --tp 2",
+            *("sglang", "server", "sglang.launch_server", "", ""),
+        ),
+        (
+            "/usr/bin/python3 /usr/local/bin/sglang serve m",
+            "sglang",
+            "server",
+            "sglang serve",
+            "",
+            "",
+        ),
+        # TensorRT-LLM
         ("python3 -m mpi4py.futures.server", "trtllm", "worker", "mpi4py.futures.server", "", ""),
+        (
+            "/usr/bin/python3 -R -X faulthandler -W ignore -m mpi4py.futures.server",
+            *("trtllm", "worker", "mpi4py.futures.server", "", ""),
+        ),
+        (
+            "/usr/bin/python3 -c import os\nimport mpi4py /tmp/flashinfer -m mpi4py.futures.server",
+            *("trtllm", "worker", "mpi4py.futures.server", "", ""),
+        ),
+        (
+            "python3 -m tensorrt_llm.llmapi.mgmn_leader_node",
+            *("trtllm", "worker", "tensorrt_llm.llmapi.mgmn_leader_node", "", ""),
+        ),
+        (
+            "python3 -m tensorrt_llm.llmapi.mgmn_worker_node",
+            *("trtllm", "worker", "tensorrt_llm.llmapi.mgmn_worker_node", "", ""),
+        ),
+        (
+            "python3 -m tensorrt_llm.llmapi.mgmn_leader_node --action stop",
+            *("trtllm", "helper", "tensorrt_llm.llmapi.mgmn_leader_node --action", "", ""),
+        ),
+        (
+            "/usr/local/lib/python3.12/dist-packages/tensorrt_llm/bin/executorWorker",
+            *("trtllm", "worker", "executorWorker", "", ""),
+        ),
         ("/usr/bin/python3 /usr/bin/trtllm-serve m", "trtllm", "server", "trtllm-serve", "", ""),
+        (
+            "/usr/bin/python3 /usr/local/bin/trtllm-serve serve m --tp_size 2",
+            *("trtllm", "server", "trtllm-serve", "", ""),
+        ),
+        (
+            "/usr/bin/python3 /usr/local/bin/trtllm-serve disaggregated -c disagg.yaml",
+            *("trtllm", "helper", "trtllm-serve disaggregated", "", ""),
+        ),
+        (
+            "python3 /usr/local/bin/trtllm-serve disaggregated_mpi_worker -c disagg.yaml",
+            *("trtllm", "worker", "trtllm-serve disaggregated_mpi_worker", "", ""),
+        ),
+        # Triton
+        (
+            "/opt/tritonserver/backends/tensorrtllm/trtllmExecutorWorker",
+            *("triton", "worker", "trtllmExecutorWorker", "", ""),
+        ),
         (
             "/opt/bin/tritonserver --backend-config=python,shm-region-prefix-name=prefix1_ -x",
             *("triton", "worker", "tritonserver", "1", ""),
+        ),
+        (TRITON_RANK, "triton", "worker", "tritonserver", "12", ""),
+        (STUB, "triton", "helper", "triton_python_backend_stub", "", ""),
+        # NIM 1
+        (
+            "/opt/nim/llm/.venv/bin/python3 -m nim_llm_sdk.entrypoints.openai.api_server",
+            *("nim", "server", "nim_llm_sdk.entrypoints.openai.api_server", "", ""),
+        ),
+        (
+            "python3 -m vllm_nvext.entrypoints.openai.api_server --max-model-len 16000",
+            *("nim", "server", "vllm_nvext.entrypoints.openai.api_server", "", ""),
         ),
         ("tritonserver --model-repository /m", "triton", "server", "tritonserver", "", ""),
     ],
@@ -58,6 +178,12 @@ def test_known_processes(
         "vim VLLM::Worker_TP0",
         "sh -c vllm serve m --port 8000",
         "mpirun -n 2 tritonserver --http-port 8000",
+        "/bin/bash /usr/local/bin/trtllm-llmapi-launch trtllm-serve m",
+        "mpirun -n 2 trtllm-llmapi-launch trtllm-serve m",
+        "python3 -m sglang_router.launch_server --worker-urls http://a:1",
+        "pkill -f mpi4py.futures.server",
+        "tail -f executorWorker",
+        f"bash -c  exec {STUB}",
         "python -m pytest tests/vllm",
         "/usr/bin/python3 /opt/bin/jupyter-lab",
         "gdb -p 12 python vllm serve",

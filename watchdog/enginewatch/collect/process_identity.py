@@ -15,7 +15,7 @@ from enginewatch.config import EngineProcessConfig
 from enginewatch.evidence.tables import load_table
 from enginewatch.model import Labels, Target, compile_re2
 
-_MOST_TITLE: Final = 48
+_MOST_TITLE: Final = 64
 _PORT: Final = re.compile(r"(?:^|\s)--?(metrics-port|port|p|http-port)[\s=](\d{1,5})(?=\s|$)")
 _PREFERRED: Final = ("metrics-port", "port", "p", "http-port")
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - compared

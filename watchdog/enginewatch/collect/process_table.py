@@ -17,8 +17,15 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _MOST_READ: Final = 16_384
 
-_RANK_NAMES: Final = (b"OMPI_COMM_WORLD_RANK", b"PMIX_RANK", b"PMI_RANK", b"RANK", b"SLURM_PROCID")
-"""Where launchers tell a process its rank: Open MPI, PMIx, MPICH, torchrun, Slurm."""
+_RANK_NAMES: Final = (
+    b"OMPI_COMM_WORLD_RANK",
+    b"PMIX_RANK",
+    b"PMI_RANK",
+    b"PMI_ID",
+    b"RANK",
+    b"SLURM_PROCID",
+)
+"""Where launchers tell a process its rank: Open MPI, PMIx, MPICH (two), torchrun, Slurm."""
 
 
 class State(StrEnum):
