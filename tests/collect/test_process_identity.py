@@ -87,6 +87,10 @@ STUB = (
             "sglang::tokenizer_worker:4711",
             *("sglang", "server", "sglang::tokenizer_worker", "", ""),
         ),
+        (
+            "sglang::http_server/multi_tokenizer_manager:4711",
+            *("sglang", "server", "sglang::http_server/multi_tokenizer_manager", "", ""),
+        ),
         ("python -m sglang.launch_server", "sglang", "server", "sglang.launch_server", "", ""),
         (
             "/opt/venv/bin/python3 -X faulthandler -m sglang.launch_server --tp 2",
