@@ -79,7 +79,7 @@ GPU_WHEELS := annotated-types apscheduler google-re2 nvidia-ml-py sniffio starle
 gpu-check: ## Real GPU: readings, an out-of-memory, a stopped process; saves what it saw
 	@[ ! -d gpu-wheels ] || $(GPU_PYTHON) -m pip install --quiet --no-index --no-deps \
 	  --no-cache-dir --upgrade --target $(GPU_SITE) gpu-wheels/*.whl
-	PYTHONPATH=watchdog:.:$(GPU_SITE) $(GPU_PYTHON) -m tests.gpu.check \
+	PYTHONPATH=watchdog:chaos:.:$(GPU_SITE) $(GPU_PYTHON) -m tests.gpu.check \
 	  --out $(or $(OUT),gpu-check-out) $(GPU_CHECK)
 
 .PHONY: gpu-memory

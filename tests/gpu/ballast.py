@@ -1,7 +1,8 @@
 """A process that holds a GPU as an engine does: told by lines on standard input what to do.
 
-`fill BYTES SECONDS` allocates so much every so many seconds until memory is out, and
-leaves the traceback in its log as an engine would. `matmul` works, `wait` runs a
+`leave FRACTION` allocates all but that part of the memory. `fill BYTES SECONDS` allocates
+so much every so many seconds until memory is out, and leaves the traceback in its log as
+an engine would. `matmul` works, `wait` runs a
 kernel that only waits, `idle` does nothing, `free` lets go of all memory, `fault` reads
 where nothing is and dies of it. Answers are JSON lines on standard output.
 
@@ -24,10 +25,16 @@ log = logging.getLogger("ballast")
 
 _SIDE = 8192
 _WAIT_CYCLES = 200_000_000
+_PRETENDED = 150_000_000_000
+"""Bytes of a GPU that is not there."""
 
 
 class Device(Protocol):
     """What the ballast does to a GPU. `allocate` raises RuntimeError when memory is out."""
+
+    def memory(self) -> tuple[int, int]:
+        """Free and all, in bytes."""
+        ...
 
     def allocate(self, size: int) -> None: ...
     def free(self) -> None: ...
@@ -46,6 +53,10 @@ class Cuda:
         self._held: list[Any] = []
         self._a: Any = None
         torch.zeros(1, device="cuda")
+
+    def memory(self) -> tuple[int, int]:
+        free, total = self._torch.cuda.mem_get_info()
+        return free, total
 
     def allocate(self, size: int) -> None:
         self._held.append(self._torch.empty(size, dtype=self._torch.uint8, device="cuda"))
@@ -83,20 +94,22 @@ class Pretended:
         self._script = script
         self._used = 0
 
+    def memory(self) -> tuple[int, int]:
+        return _PRETENDED - self._used, _PRETENDED
+
     def allocate(self, size: int) -> None:
-        total = 150_000_000_000
-        if self._used + size > total:
-            free = (total - self._used) / 2**30
+        free, total = self.memory()
+        if size > free:
             raise RuntimeError(
                 f"CUDA out of memory. Tried to allocate {size / 2**30:.2f} GiB. GPU 0 has a total "
-                f"capacity of {total / 2**30:.2f} GiB of which {free:.2f} GiB is free."
+                f"capacity of {total / 2**30:.2f} GiB of which {free / 2**30:.2f} GiB is free."
             )
         self._used += size
         self._write(memory={"total": total, "used": self._used, "reserved": 0})
 
     def free(self) -> None:
         self._used = 0
-        self._write(memory={"total": 150_000_000_000, "used": 0, "reserved": 0})
+        self._write(memory={"total": _PRETENDED, "used": 0, "reserved": 0})
 
     def matmul(self) -> None:
         self._write(utilization={"gpu": 100, "memory": 50}, power=650_000)
@@ -153,6 +166,11 @@ def serve(device: Device) -> None:
             doing = words[0]
             if doing == "fill":
                 fill(device, int(words[1]), float(words[2]))
+                doing = "idle"
+            elif doing == "leave":
+                free, total = device.memory()
+                device.allocate(free - int(total * float(words[1])))
+                answer(left=device.memory()[0])
                 doing = "idle"
         if doing == "free":
             device.free()

@@ -1,9 +1,10 @@
 """`make gpu-check`: GPUs and processes as they really are: a real GPU, daemon and faults.
 
 What it does, in about two minutes: prints and times every reading; measures power at
-rest, in a kernel that only waits, and at work; fills the memory until CUDA refuses,
-watching the headroom go and the alerts come; stops a CUDA process and sees that told.
-What was read is saved as JSON, for use as test data. Exits with the number of failures.
+rest, in a kernel that only waits, and at work; takes the memory but for next to nothing and
+sees the headroom ticket of the shipped rules, then takes more until CUDA refuses and sees the
+page; stops a CUDA process and sees that told. What was read is saved as JSON, for use as test
+data. Exits with the number of failures.
 
     python3 -m tests.gpu.check --out DIR            on a machine with a GPU and PyTorch
     python3 -m tests.gpu.check --out DIR --pretend  anywhere, on a simulated driver
@@ -22,12 +23,13 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tests.gpu.watch import Ballast, Daemon, Hook, daemon, until
+from tests.gpu.watch import Ballast, daemon, until
+from tests.support.daemon import Daemon, Hook
 
 from enginewatch.nvml.__main__ import load
 from enginewatch.nvml.poller import Poller
@@ -46,10 +48,6 @@ class Report:
     def add(self, name: str, good: object, detail: object = "") -> None:
         self.lines.append({"check": name, "good": bool(good), "detail": detail})
         print(f"{'ok  ' if good else 'FAIL'} {name}: {detail}", flush=True)
-
-    @property
-    def failures(self) -> int:
-        return sum(not line["good"] for line in self.lines)
 
 
 def readings(simulation: Path | None) -> dict[str, Any]:
@@ -128,25 +126,26 @@ def power(watch: Daemon, ballast: Ballast, report: Report) -> list[dict[str, Any
 def out_of_memory(
     watch: Daemon, ballast: Ballast, hook: Hook, report: Report
 ) -> list[dict[str, float | None]]:
-    """Fill the memory until CUDA refuses; what was seen of it meanwhile."""
-    total = watch.value('gpu:memory_total_bytes:now{gpu="0"}') or 0
-    ballast.tell(f"fill {int(total * 0.04)} 2")
+    """Take all but 1.5 % of the memory, then more until CUDA refuses; what was seen of it."""
+    ballast.tell("leave 0.015")
     seen: list[dict[str, float | None]] = []
     free = 'enginewatch_nvml_memory_free_bytes{gpu="0"}'
 
-    def look() -> dict[str, Any] | None:
+    def look(found: Callable[[], Any]) -> Any:
         seen.append({"at": time.time(), "free": watch.value(free)})
-        return ballast.said("oom")
+        return found()
 
-    oom = until(look, 120)
+    early = until(lambda: look(lambda: hook.first("EngineGpuHeadroomLow")), 90)
+    report.add("the headroom ticket came", early, f"at {watch.value(free) or 0:.3g} bytes free")
+    ballast.tell(f"fill {2**30} 1")
+    oom = until(lambda: look(lambda: ballast.said("oom")), 120)
     report.add("CUDA ran out of memory", oom, (oom or {}).get("oom", "it did not")[:200])
     if oom is None:
         return seen
-    lowest = min((each["free"] or total for each in seen), default=total)
-    report.add("the headroom was seen to go", lowest < 0.15 * total, f"{lowest / 2**30:.1f} GiB")
-    early = hook.first("GpuCheckHeadroom")
     lead = None if early is None else oom["at"] - early
-    report.add("an alert came before it", lead is not None and lead > 0, f"{lead or 0:.1f} s ahead")
+    report.add(
+        "the ticket came before it", lead is not None and lead > 0, f"{lead or 0:.1f} s ahead"
+    )
     told = until(lambda: hook.first("EngineCudaOutOfMemory"), 30)
     late = None if told is None else told - oom["at"]
     report.add("cuda_oom was paged after it", told, f"{late or 0:.1f} s after the log line")
@@ -225,9 +224,8 @@ def run(out: Path, *, pretend: bool, fault: bool) -> Iterator[tuple[str, Any]]:
         stopped(watch, ballast, hook, report)
         if fault:
             faulty(watch, ballast, hook, report)
-    yield "alerts.json", hook.told
+    yield "alerts.json", hook.received
     yield "summary.json", report.lines
-    print(f"{report.failures} of {len(report.lines)} checks failed; see {out}")
 
 
 def main() -> None:
@@ -238,7 +236,7 @@ def main() -> None:
     given = parser.parse_args()
     out: Path = given.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    failures, uuids = 0, []
+    lines, uuids = [], []
     for name, what in run(out, pretend=given.pretend, fault=given.fault):
         if name == "readings.json":
             uuids = what["uuids"]
@@ -247,11 +245,13 @@ def main() -> None:
             text = text.replace(uuid, _NOBODY)
         (out / name).write_text(text)
         if name == "summary.json":
-            failures = sum(not line["good"] for line in what)
+            lines = what
     # What the daemon needed and nobody else does: only a few files are brought back.
-    for leftover in ("headroom.yml", "enginewatch.yml", "gpus.json"):
+    for leftover in ("enginewatch.yml", "gpus.json"):
         (out / leftover).unlink(missing_ok=True)
     shutil.rmtree(out / "state", ignore_errors=True)
+    failures = sum(not line["good"] for line in lines)
+    print(f"{failures} of {len(lines)} checks failed; see {out}")
     sys.exit(min(failures, os.EX_USAGE))
 
 

@@ -42,10 +42,12 @@ class Engine:
 
 
 class Hook:
-    """Remembers what it was posted; refuses as many posts as told first, with `status`."""
+    """Remembers what it was posted, and when; refuses as many posts as told first."""
 
     def __init__(self) -> None:
         self.received: list[dict[str, Any]] = []
+        self.arrived: list[float] = []
+        """Of each of `received`, in Unix seconds."""
         self.refuse = 0
         self.status = 503
 
@@ -55,6 +57,7 @@ class Hook:
             if self.refuse:
                 self.refuse -= 1
                 return PlainTextResponse("not now", status_code=self.status)
+            self.arrived.append(time.time())
             self.received.append(body)
             return PlainTextResponse("ok")
 
@@ -67,6 +70,14 @@ class Hook:
             for body in self.received
             for alert in body["alerts"]
         ]
+
+    def first(self, alertname: str, status: str = "firing") -> float | None:
+        """When it was first told of, in Unix seconds."""
+        for at, body in zip(self.arrived, self.received, strict=False):
+            for alert in body["alerts"]:
+                if (alert["labels"]["alertname"], alert["status"]) == (alertname, status):
+                    return at
+        return None
 
 
 class Daemon:
@@ -86,10 +97,14 @@ class Daemon:
         with urlopen(f"{self.url}{path}{query}", timeout=WITHIN) as answer:
             return json.load(answer)
 
-    def value(self, expr: str) -> float | None:
-        """The value of the one series that `expr` gives now."""
+    def values(self, expr: str) -> dict[str, float]:
+        """The value of each series that `expr` gives now, by its labels as JSON."""
         found = self.get("/api/v1/query", query=expr)["data"]["result"]
-        return float(found[0]["value"][1]) if found else None
+        return {json.dumps(one["metric"], sort_keys=True): float(one["value"][1]) for one in found}
+
+    def value(self, expr: str) -> float | None:
+        """Of the first one."""
+        return next(iter(self.values(expr).values()), None)
 
     def post(self, path: str, headers: dict[str, str] | None = None) -> tuple[int, str]:
         request = UrlRequest(f"{self.url}{path}", method="POST", headers=headers or {})
