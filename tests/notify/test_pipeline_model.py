@@ -16,7 +16,7 @@ from tests.support.pages import HOUR, MINUTE, SECOND, Told, World, alert, told
 from enginewatch.config import parse_matchers
 from enginewatch.notify.group import GIVE_UP_AFTER
 from enginewatch.notify.message import Receipt
-from enginewatch.notify.silence import Silence, SilenceState
+from enginewatch.notify.silence import Silence, SilenceState, silenced_by
 
 CONFIG = """
 receivers:
@@ -63,7 +63,7 @@ class Deliveries(RuleBasedStateMachine):
         one = alert(name, self.world.now)
         if one.labels not in self.world.firing:
             self.world.fire(one)
-            if not self.world.silences.silenced_by(one.labels, self.world.now):
+            if not silenced_by(self.world.silences.active(self.world.now), one.labels):
                 self.owed.add(name)
             else:
                 self.owed.discard(name)

@@ -8,7 +8,14 @@ import pytest
 
 from enginewatch.config import parse_matchers
 from enginewatch.model import Labels
-from enginewatch.notify.silence import RETENTION, Silence, SilenceError, Silences, SilenceState
+from enginewatch.notify.silence import (
+    RETENTION,
+    Silence,
+    SilenceError,
+    Silences,
+    SilenceState,
+    silenced_by,
+)
 
 HOUR = 3_600_000
 NOW = 1_000 * HOUR
@@ -34,17 +41,17 @@ def test_it_is_pending_then_active_then_expired() -> None:
 def test_only_active_ones_silence_and_only_what_matches() -> None:
     silences = Silences()
     kept = silences.put(silence(starts_at=NOW + 10), NOW)
-    assert silences.silenced_by(CHAT, NOW) == ()
-    assert silences.silenced_by(CHAT, NOW + 10) == (kept.id,)
-    assert silences.silenced_by(CHAT.with_(deployment="other"), NOW + 10) == ()
-    assert silences.silenced_by(CHAT, NOW + HOUR) == ()
+    assert silenced_by(silences.active(NOW), CHAT) == ()
+    assert silenced_by(silences.active(NOW + 10), CHAT) == (kept.id,)
+    assert silenced_by(silences.active(NOW + 10), CHAT.with_(deployment="other")) == ()
+    assert silenced_by(silences.active(NOW + HOUR), CHAT) == ()
 
 
 def test_it_can_be_expired_once() -> None:
     silences = Silences()
     kept = silences.put(silence(), NOW)
     assert silences.expire(kept.id, NOW + 5).state(NOW + 5) is SilenceState.EXPIRED
-    assert silences.silenced_by(CHAT, NOW + 5) == ()
+    assert silenced_by(silences.active(NOW + 5), CHAT) == ()
     with pytest.raises(SilenceError, match="already expired"):
         silences.expire(kept.id, NOW + 6)
     with pytest.raises(SilenceError, match="no silence has the id 'x'"):

@@ -113,6 +113,11 @@ class Labels(Mapping[str, str]):
         """As `dict` makes it, in a tenth of the time."""
         return dict(zip(self._places, self._values, strict=True))
 
+    def values_of(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The values of these labels, in the order of the names; `""` for one that is absent."""
+        places, values = self._places, self._values
+        return tuple([values[places[name]] if name in places else "" for name in names])
+
     def with_(self, /, **changes: str) -> Labels:
         """A copy with labels set, or removed where the new value is empty."""
         return Labels(self._pairs(), **changes)

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from enginewatch.config import Config, InhibitRuleConfig, read_text, read_yaml, validated
 from enginewatch.config.section import Section
 from enginewatch.model import Alert, Labels, Matcher, Millis, matches_all
+from enginewatch.notify.bylabels import ByLabels, asked
 from enginewatch.rulepack import rules_path
 
 LINGER: Final[Millis] = 60_000
@@ -33,37 +36,46 @@ class InhibitRule:
     equal: tuple[str, ...]
 
     def key(self, labels: Labels) -> tuple[str, ...]:
-        return tuple([labels.get(name, "") for name in self.equal])
+        return labels.values_of(self.equal)
 
 
 _Firing = dict[Labels, Millis | None]
 """Sources, and when they ended if they have."""
 
+_Side = dict[tuple[str, ...], _Firing]
+"""Sources by what must be equal."""
+
 
 @dataclass(slots=True)
 class _Sources:
-    """The alerts that match a rule's source, by what must be equal; apart from the others, those
-    that match its target too."""
+    """The alerts that match a rule's source; apart from the others, those that match its target
+    too."""
 
     rule: InhibitRule
-    one_sided: dict[tuple[str, ...], _Firing] = field(default_factory=dict)
-    two_sided: dict[tuple[str, ...], _Firing] = field(default_factory=dict)
+    one_sided: _Side = field(default_factory=dict)
+    two_sided: _Side = field(default_factory=dict)
 
-    def side(self, labels: Labels) -> dict[tuple[str, ...], _Firing]:
-        return self.two_sided if matches_all(labels, self.rule.target) else self.one_sided
 
-    def found(self, alert: Alert, now: Millis) -> Labels | None:
-        """One that inhibits an alert."""
-        if not (self.one_sided or self.two_sided):
-            return None
-        key = self.rule.key(alert.labels)
-        mild, strict = self.one_sided.get(key), self.two_sided.get(key)
-        if not (mild or strict) or not matches_all(alert.labels, self.rule.target):
-            return None
-        found = _in_force(mild, alert, now) if mild else None
-        if found is None and strict and not matches_all(alert.labels, self.rule.source):
-            found = _in_force(strict, alert, now)
-        return found
+class _Roles(NamedTuple):
+    """What an alert is to the rules, by its labels: where it stands as a source, and which sources
+    it is a target of."""
+
+    source_in: tuple[tuple[InhibitRule, _Side], ...]
+    target_of: tuple[tuple[InhibitRule, tuple[_Side, ...]], ...]
+
+
+def _roles(rules: Iterable[_Sources], labels: Labels) -> _Roles:
+    source_in: list[tuple[InhibitRule, _Side]] = []
+    target_of: list[tuple[InhibitRule, tuple[_Side, ...]]] = []
+    for each in rules:
+        is_source = matches_all(labels, each.rule.source)
+        is_target = matches_all(labels, each.rule.target)
+        if is_source:
+            source_in.append((each.rule, each.two_sided if is_target else each.one_sided))
+        if is_target:
+            sides = (each.one_sided,) if is_source else (each.one_sided, each.two_sided)
+            target_of.append((each.rule, sides))
+    return _Roles(tuple(source_in), tuple(target_of))
 
 
 def _in_force(sources: _Firing, alert: Alert, now: Millis) -> Labels | None:
@@ -80,19 +92,19 @@ class Inhibitor:
     """What fires now, looked up by rule. It keeps state, but has no clock and does no I/O."""
 
     def __init__(self, rules: Iterable[InhibitRule]):
-        self._rules = tuple(_Sources(rule) for rule in rules)
+        sources = tuple(_Sources(rule) for rule in rules)
+        matchers = chain.from_iterable((*s.rule.source, *s.rule.target) for s in sources)
+        self._roles: Final = ByLabels(asked(matchers), partial(_roles, sources))
         self._ended: dict[Labels, Millis] = {}
 
     def fires(self, labels: Labels) -> None:
         self._ended.pop(labels, None)
-        for sources in self._rules:
-            if matches_all(labels, sources.rule.source):
-                side = sources.side(labels)
-                side.setdefault(sources.rule.key(labels), {})[labels] = None
+        for rule, side in self._roles(labels).source_in:
+            side.setdefault(rule.key(labels), {})[labels] = None
 
     def ends(self, labels: Labels, now: Millis) -> None:
-        for sources in self._rules:
-            firing = sources.side(labels).get(sources.rule.key(labels), {})
+        for rule, side in self._roles(labels).source_in:
+            firing = side.get(rule.key(labels), {})
             if labels in firing:
                 firing[labels] = self._ended[labels] = now
 
@@ -100,8 +112,8 @@ class Inhibitor:
         """Lets go of what ended too long ago to matter."""
         for labels in [each for each, ended in self._ended.items() if now - ended > LINGER]:
             del self._ended[labels]
-            for sources in self._rules:
-                side, key = sources.side(labels), sources.rule.key(labels)
+            for rule, side in self._roles(labels).source_in:
+                key = rule.key(labels)
                 left = side.get(key)
                 if left is not None:
                     left.pop(labels, None)
@@ -115,8 +127,15 @@ class Inhibitor:
 
     def inhibited_by(self, alert: Alert, now: Millis) -> tuple[Labels, ...]:
         """The alerts that keep this one from being told, one for each rule that does."""
-        found = (sources.found(alert, now) for sources in self._rules)
-        return tuple(source for source in found if source is not None)
+        found: list[Labels] = []
+        for rule, sides in self._roles(alert.labels).target_of:
+            key = rule.key(alert.labels)
+            for side in sides:
+                source = _in_force(side[key], alert, now) if key in side else None
+                if source is not None:
+                    found.append(source)
+                    break
+        return tuple(found)
 
 
 def inhibit_rules(config: Config) -> tuple[InhibitRule, ...]:

@@ -9,7 +9,7 @@ from enginewatch.config import TimeInterval
 from enginewatch.model import Alert, Labels, Millis
 from enginewatch.notify.inhibit import Inhibitor
 from enginewatch.notify.route import Route
-from enginewatch.notify.silence import Silences
+from enginewatch.notify.silence import Silences, silenced_by
 from enginewatch.notify.timeinterval import holding
 
 
@@ -51,22 +51,24 @@ class Mutes:
 
 
 class MuteView:
-    """The answers at one moment; hours are looked up once a route."""
+    """The answers at one moment, at which no silence changes; hours are looked up once a route."""
 
     def __init__(self, mutes: Mutes, now: Millis):
         self._mutes = mutes
         self._now = now
+        self._silences = mutes.silences.active(now)
         self._quiet: dict[str, tuple[str, ...]] = {}
 
     def by(self, route: Route, alert: Alert) -> Muting:
         quiet = self._quiet.get(route.key)
         if quiet is None:
             quiet = self._quiet[route.key] = self._mutes.quiet_by(route, self._now)
-        return self.alert(alert)._replace(quiet_by=quiet)
+        return self.alert(alert, quiet)
 
-    def alert(self, alert: Alert) -> Muting:
-        """What mutes it on every route."""
+    def alert(self, alert: Alert, quiet_by: tuple[str, ...] = ()) -> Muting:
+        """What mutes it on every route, and because of the hour."""
         return Muting(
-            self._mutes.silences.silenced_by(alert.labels, self._now),
+            silenced_by(self._silences, alert.labels),
             self._mutes.inhibitor.inhibited_by(alert, self._now),
+            quiet_by,
         )

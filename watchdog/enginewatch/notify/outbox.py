@@ -109,9 +109,10 @@ def write(
             db.execute(f"DELETE FROM {table}")  # noqa: S608 - a constant
     db.executemany(
         "INSERT OR REPLACE INTO notify_group VALUES (?, ?, ?, ?)",
-        (_group_row(group) for group in changes.groups.values() if group is not None),
+        # In the order of the key: each would look for a place of its own otherwise.
+        sorted([_group_row(group) for group in changes.groups.values() if group is not None]),
     )
-    db.executemany("DELETE FROM notify_group WHERE key = ?", _gone(changes.groups))
+    db.executemany("DELETE FROM notify_group WHERE key = ?", sorted(_gone(changes.groups)))
     db.executemany(
         "INSERT OR REPLACE INTO notify_member VALUES (?, ?, ?, ?, ?)",
         (_member_row(*member) for member in changes.members.values() if member is not None),

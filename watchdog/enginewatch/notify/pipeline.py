@@ -18,7 +18,7 @@ from enginewatch.notify.lane import Draft, Lane
 from enginewatch.notify.ledger import Changes, Due, Ledger, Saved
 from enginewatch.notify.message import Receipt
 from enginewatch.notify.mute import Mutes, MuteView, Muting
-from enginewatch.notify.route import Route
+from enginewatch.notify.route import Route, Routing
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -49,6 +49,7 @@ class Pipeline:
         self.plan = plan
         self.mutes = mutes
         self._routes = {route.key: route for route in plan.tree.walk()}
+        self._routing = Routing(plan.tree)
 
     # What its owner asks.
 
@@ -77,7 +78,7 @@ class Pipeline:
     def muting(self, alert: Alert, now: Millis) -> Muting:
         """Why an alert is not told of now; quiet hours count when every route has them."""
         view = self.mutes.at(now)
-        taken = [view.by(route, alert) for route in self.plan.tree.match(alert.labels)]
+        taken = [view.by(route, alert) for route in self._routing.match(alert.labels)]
         if not taken:
             return view.alert(alert)
         return min(taken, key=lambda muting: len(muting.quiet_by))
@@ -102,11 +103,11 @@ class Pipeline:
                 self.mutes.inhibitor.ends(alert.labels, now)
 
     def _fired(self, alert: Alert, now: Millis, view: MuteView) -> None:
-        for route in self.plan.tree.match(alert.labels):
+        for route in self._routing.match(alert.labels):
             receivers = self.plan.integrations.get(route.receiver)
             if not receivers:
                 continue
-            key = route.group_key(alert.labels)
+            key = self._routing.group_key(route, alert.labels)
             resends = self.plan.resends
             group = self._ledger.open(key, route, alert.labels, receivers, resends)
             heard = not view.by(route, alert)
@@ -318,8 +319,8 @@ class Pipeline:
     def _keys(self, labels: Labels) -> set[str]:
         """The groups that an alert belongs to."""
         return {
-            route.group_key(labels)
-            for route in self.plan.tree.match(labels)
+            self._routing.group_key(route, labels)
+            for route in self._routing.match(labels)
             if self.plan.integrations.get(route.receiver)
         }
 

@@ -7,12 +7,14 @@ none of whose children takes it keeps it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 from enginewatch.config import GROUP_BY_ALL, Config, ReceiverConfig, RouteConfig
 from enginewatch.model import Labels, Matcher, MatchOp, Millis, matches_all
+from enginewatch.notify.bylabels import ByLabels, asked
 
 UNROUTED: Final = "none"
 """The `severity` of alerts that are for machines, as Watchdog's, which says that all works: only
@@ -96,6 +98,25 @@ class Route:
 def for_machines(labels: Labels) -> bool:
     """Whether an alert is no news to people."""
     return labels.get("severity") == UNROUTED
+
+
+class Routing:
+    """A tree that remembers its answers."""
+
+    def __init__(self, tree: Route):
+        routes = tuple(tree.walk())
+        matchers = chain.from_iterable(route.matchers for route in routes)
+        self.match: Final = ByLabels({*asked(matchers), "severity"}, tree.match)
+        self._keys: Final[dict[str, Callable[[Labels], str]]] = {
+            route.key: route.group_key
+            if route.group_by is None
+            else ByLabels(route.group_by, route.group_key)
+            for route in routes
+        }
+
+    def group_key(self, route: Route, labels: Labels) -> str:
+        """`Route.group_key` of one of its routes."""
+        return self._keys[route.key](labels)
 
 
 def route_tree(config: Config) -> Route:

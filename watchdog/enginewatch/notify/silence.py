@@ -96,13 +96,8 @@ class Silences:
         starts = min(silence.starts_at, now)
         return self._keep(replace(silence, starts_at=starts, ends_at=now), now)
 
-    def silenced_by(self, labels: Labels, now: Millis) -> tuple[str, ...]:
-        """The ids of the silences that are active now and match."""
-        return tuple(
-            silence.id
-            for silence in self._all.values()
-            if silence.starts_at <= now < silence.ends_at and matches_all(labels, silence.matchers)
-        )
+    def active(self, now: Millis) -> tuple[Silence, ...]:
+        return tuple([each for each in self._all.values() if each.starts_at <= now < each.ends_at])
 
     def forget(self, now: Millis) -> None:
         """Deletes what has been expired for longer than `RETENTION`."""
@@ -120,6 +115,11 @@ class Silences:
         kept = replace(silence, updated_at=now)
         self._all[kept.id] = self._changed[kept.id] = kept
         return kept
+
+
+def silenced_by(silences: Iterable[Silence], labels: Labels) -> tuple[str, ...]:
+    """The ids of those silences that match."""
+    return tuple([each.id for each in silences if matches_all(labels, each.matchers)])
 
 
 def _check(silence: Silence, now: Millis) -> None:
