@@ -46,6 +46,7 @@ class EmbeddedEngine:
             "gpu_file": str(folder / "gpus.json"),
             **settings,
         }
+        self._first: Final = dict(self.settings)
         base = f"http://127.0.0.1:{port}"
         self.target: Final = Target(
             name=f"simulated engine {deployment}",
@@ -105,9 +106,9 @@ class EmbeddedEngine:
             running.stdout.close()
 
     def relaunch(self, **changes: object) -> None:
-        """With other settings, on the same port."""
+        """On the same port, with the settings that it was first started with, but for `changes`."""
         self.stop()
-        self.settings |= changes
+        self.settings = {**self._first, **changes}
         self.start()
 
     def _ready(self, running: subprocess.Popen[str]) -> bool:

@@ -109,7 +109,8 @@ class Target:
         return self.processes("rank")
 
     def relaunch(self, **changes: object) -> None:
-        """Stop the engine and start it with other settings. Raises TargetError."""
+        """Stop the engine and start it with what it was first started with, but for `changes`.
+        Raises TargetError."""
         if self.relauncher is None:
             raise TargetError(
                 f"{self.name} can't be relaunched from here",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enginechaos.actions import Action, Command, End, EndsWithRun, Remove, Restore, Signal
 from enginechaos.faults.base import Evidence, Fault, NoFault
 from enginechaos.faults.core import StoppedCore
+from enginechaos.faults.draft import OversizedDraft
 from enginechaos.faults.engine_dir import ReplacedEngine
 from enginechaos.faults.flood import PromptFlood
 from enginechaos.faults.format import DamagedFormat
@@ -40,6 +41,7 @@ __all__ = [
     "MemoryBallast",
     "MetricsProxy",
     "NoFault",
+    "OversizedDraft",
     "Process",
     "PromptFlood",
     "RankLink",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
@@ -25,13 +24,12 @@ _MANY: Final = 8
 @dataclass
 class DamagedFormat(EndsInRelaunch):
     """A relaunch in the format `damaged`, a row of the simulation's damage.yml; the undo is one
-    in the format `sound`.
+    in its own.
 
     The evidence is an exam of our own: sums that the engine got right before, and gets wrong now.
     """
 
     damaged: str = "nvfp4-batched"
-    sound: str = "bf16"
     verify_within: ClassVar[float] = 20.0
     spared: ClassVar[str] = "its format is not changed"
     verdict: ClassVar[str] = "quality_collapse"
@@ -43,9 +41,6 @@ class DamagedFormat(EndsInRelaunch):
             f"{self.damaged}, and again in the undo: all its requests fail then, and between "
             "the two its answers are wrong"
         )
-
-    def restored(self) -> Mapping[str, object]:
-        return {"format": self.sound}
 
     def inject(self, target: Target) -> None:
         wrong = self._wrong(target)

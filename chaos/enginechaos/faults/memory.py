@@ -6,26 +6,22 @@ more. Of simulated GPUs only.
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from enginechaos.actions import Action, End
 from enginechaos.errors import TargetError
+from enginechaos.faults import looks
 from enginechaos.faults.base import Evidence, Fault
-from enginechaos.faults.rank import answer_of
 from enginechaos.load import Load, Mix
 from enginechaos.processes import Process, process
 from enginechaos.sim import gpu
 from enginechaos.sim.memory import GIB
 from enginechaos.target import Target
-
-SENTENCE: Final = "CUDA out of memory. Tried to allocate"
 
 
 @dataclass
@@ -77,21 +73,19 @@ class MemoryBallast(Fault):
     def inject(self, target: Target) -> None:
         if self._ballast is None or self._ballast.stdin is None or self._ballast.stdout is None:
             raise TargetError("undo() was not asked for before the memory was taken")
-        self._log_from = _log(target).stat().st_size
+        self._log_from = looks.log_of(target).stat().st_size
         self._ballast.stdin.write("\n")
         self._ballast.stdin.flush()
         if not self._ballast.stdout.readline():
             raise TargetError("the ballast found no memory to take", where=str(target.gpu_file))
 
     def verify(self, target: Target) -> Evidence:
-        assert target.gpu_file is not None
-        card = json.loads(target.gpu_file.read_text("utf-8"))["gpus"][0]
-        held = {each["pid"]: each["memory"] for each in card["processes"]}
-        ours = held.get(self._ballast.pid, 0) if self._ballast else 0
-        memory = card["memory"]
-        left = memory["total"] - memory.get("reserved", 0) - sum(held.values())
-        what = f"GPU 0 lists the ballast with {ours / GIB:.2f} GiB, and {left / GIB:.3f} GiB free"
-        return Evidence(ours > 0 and left <= self.leave_gib * GIB, what)
+        card = looks.card(target)
+        ours = card.held.get(self._ballast.pid, 0) if self._ballast else 0
+        what = (
+            f"GPU 0 lists the ballast with {ours / GIB:.2f} GiB, and {card.free / GIB:.3f} GiB free"
+        )
+        return Evidence(ours > 0 and card.free <= self.leave_gib * GIB, what)
 
     def outgrow(self) -> None:
         """Let the engine's next steps be larger than any before."""
@@ -99,13 +93,7 @@ class MemoryBallast(Fault):
 
     def crashed(self, target: Target) -> Evidence:
         """Whether the engine ran out of memory since the ballast came, as its own log has it."""
-        with _log(target).open("rb") as log:
-            log.seek(self._log_from)
-            said = log.read().decode("utf-8", "replace")
-        line = next((each.strip() for each in said.splitlines() if SENTENCE in each), "")
-        answer = answer_of(target.url)
-        what = f"the log says {line[:200] or 'nothing of it'}; {target.url} {answer or 'is closed'}"
-        return Evidence(bool(line) and not answer, what)
+        return looks.ran_out_of_memory(target, self._log_from)
 
     def retract(self, target: Target) -> None:
         """In this order: an engine looks for its memory before it starts."""
@@ -116,12 +104,8 @@ class MemoryBallast(Fault):
         if self._held is not None:
             End(self._held).do()
         ballast.communicate(timeout=10)
-        if not answer_of(target.url):
+        if not looks.answer_of(target.url):
             target.relaunch()
-
-
-def _log(target: Target) -> Path:
-    return target.log_files[0]
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import httpx
-
 from enginechaos.actions import Action
 from enginechaos.errors import TargetError
+from enginechaos.faults import looks
 from enginechaos.faults.base import Evidence
 from enginechaos.faults.relaunch import EndsInRelaunch
 from enginechaos.faults.stopped import StoppedProcess
@@ -72,7 +71,7 @@ class KilledRank(EndsInRelaunch):
     def verify(self, target: Target) -> Evidence:
         if self._killed is None or target.actor.state(self._killed) not in ("", "Z", "X"):
             return Evidence(False, f"{self._killed} still runs")
-        said = answer_of(target.url)
+        said = looks.answer_of(target.url)
         return Evidence(said == "", f"{self._killed} is gone; {target.url} {said or 'is closed'}")
 
 
@@ -81,13 +80,3 @@ def _rank_of(target: Target, rank: int) -> Process:
     if rank >= len(ranks):
         raise TargetError(f"{target.name} has {len(ranks)} ranks, and none is rank {rank}")
     return ranks[rank]
-
-
-def answer_of(url: str) -> str:
-    """What /health answers, such as `answers 200`; empty when nobody listens there."""
-    try:
-        return f"answers {httpx.get(f'{url}/health', timeout=2, trust_env=False).status_code}"
-    except httpx.ConnectError:
-        return ""
-    except httpx.HTTPError as failure:
-        return f"fails: {failure or type(failure).__name__}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -36,11 +36,7 @@ class EndsInRelaunch(Fault):
         """From now on the undo is a launch."""
         self._owes_a_launch = True
 
-    def restored(self) -> Mapping[str, object]:
-        """Settings of that launch, beside those that the engine has."""
-        return {}
-
     def retract(self, target: Target) -> None:
         if self._owes_a_launch:
             self._owes_a_launch = False
-            target.relaunch(**self.restored())
+            target.relaunch()

@@ -68,16 +68,18 @@ def plan(
     tokens: int,
     sequences: int,
     block_size: int,
+    speculates: bool = False,
     profiles_draft: bool = True,
     blocks: int | None = None,
 ) -> Plan:
     """Size the KV pool: the share `utilization` of `total`, less weights and the peak of a profiled
     step.
 
-    The profile runs `tokens` and samples `sequences` rows: it knows nothing of speculative rows,
-    and of the draft model only where `profiles_draft`.
+    The profile runs `tokens` and samples a row for each of `sequences`. Where `profiles_draft`, it
+    knows of the draft's weights, and of one draft token for each sequence that `speculates`,
+    however many will be drafted (vllm#37521); else of neither (vllm#9995, vllm#14067).
     """
-    peak = model.step(tokens, sequences)
+    peak = model.step(tokens, sequences * (2 if speculates and profiles_draft else 1))
     seen = model.weights + (model.draft_weights if profiles_draft else 0)
     per_block = block_size * (model.kv_per_token + model.draft_kv_per_token)
     room = int(total * utilization) - model.context - seen - peak

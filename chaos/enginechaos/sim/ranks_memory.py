@@ -47,6 +47,7 @@ class RanksMemory:
             tokens=settings.max_num_batched_tokens,
             sequences=min(settings.max_num_seqs, settings.max_num_batched_tokens),
             block_size=settings.block_size,
+            speculates=settings.speculative_tokens > 0,
             profiles_draft=settings.memory.profiles_draft,
             blocks=blocks,
         )

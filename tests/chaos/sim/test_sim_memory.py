@@ -89,3 +89,23 @@ def test_what_others_hold_at_start_is_told_as_vllm_tells_it() -> None:
     check_free(0, 139 * GIB, TOTAL, 0.92)
     with pytest.raises(TooLittleMemory, match=r"\(20\.00/139\.80 GiB\) on startup is less than"):
         check_free(0, 20 * GIB, TOTAL, 0.92)
+
+
+def test_a_profile_sees_one_draft_token_of_each_sequence_and_only_where_it_sees_drafts() -> None:
+    def peak(*, speculates: bool, profiles_draft: bool = True) -> int:
+        planned = plan(
+            Model(),
+            total=TOTAL,
+            utilization=0.92,
+            tokens=256,
+            sequences=256,
+            block_size=16,
+            speculates=speculates,
+            profiles_draft=profiles_draft,
+        )
+        return planned.peak
+
+    alone = peak(speculates=False)
+    assert alone == Model().step(256, 256)
+    assert peak(speculates=True) == 2 * alone
+    assert peak(speculates=True, profiles_draft=False) == alone
