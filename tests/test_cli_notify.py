@@ -15,6 +15,8 @@ from tests.support.providers import PagerDuty, Slack
 from tests.support.server import serve
 from tests.web.desk import StubDesk, serving
 
+from enginewatch.notify.silence import silenced_by
+
 
 @pytest.fixture
 def enginewatch(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
@@ -114,7 +116,9 @@ def test_silences_are_added_listed_and_expired(
     assert done.returncode == 0, done.stderr
     id_ = done.stdout.strip()
     assert desk.silences.get(id_).created_by == "ana"
-    assert desk.silences.silenced_by(FIRED.labels, desk.silences.get(id_).starts_at) == (id_,)
+    assert silenced_by(desk.silences.active(desk.silences.get(id_).starts_at), FIRED.labels) == (
+        id_,
+    )
 
     (line,) = enginewatch("silence", "list", "deployment=chat").stdout.splitlines()
     assert line.startswith(f"{id_} active 20")

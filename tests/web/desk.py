@@ -17,7 +17,7 @@ from enginewatch.model import Alert, Labels, Millis, freeze
 from enginewatch.notify.mute import Muting
 from enginewatch.notify.outbox import Entry
 from enginewatch.notify.route import Route, route_tree
-from enginewatch.notify.silence import Silences
+from enginewatch.notify.silence import Silences, silenced_by
 from enginewatch.web.alertmanager_api import AlertmanagerApi
 from enginewatch.web.desk import Delivery
 from enginewatch.web.silences_api import SilencesApi
@@ -54,7 +54,7 @@ class StubDesk:
         return self.known
 
     def muting(self, alert: Alert, now: Millis) -> Muting:
-        silenced = self.silences.silenced_by(alert.labels, now)
+        silenced = silenced_by(self.silences.active(now), alert.labels)
         return Muting(silenced, self.inhibited.get(alert.labels, ()))
 
     def tree(self) -> Route:

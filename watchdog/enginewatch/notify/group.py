@@ -230,14 +230,15 @@ def without_resolves(group: Group, lane: Lane) -> Lane:
 def fired(group: Group, member: Member, now: Millis) -> None:
     """A member fires, for the first time or again."""
     group.members[member.alert.labels] = member
+    to_tell = member.to_tell
     for name, lane in group.lanes.items():
-        told = lane.told
-        if told.get(member.id) is Told.RESOLVED:
+        told, known = lane.told, lane.told.get(member.id)
+        if known is Told.RESOLVED:
             told = {id_: what for id_, what in told.items() if id_ != member.id}
-        elif told.get(member.id) is Told.ENDING:
+        elif known is Told.ENDING:
             told = {**told, member.id: Told.MAYBE}
         # A resolve that was not told yet is none any more: the incident goes on.
-        news = member.to_tell and lane.open and told.get(member.id) is not Told.FIRING
+        news = to_tell and lane.open and known is not Told.FIRING
         news_at = _since(lane, now) if news else lane.news_at
         if told is not lane.told or news_at != lane.news_at:
             group.lanes[name] = lane._replace(told=told, news_at=news_at)
