@@ -44,11 +44,26 @@ def test_gpus_serve_what_the_section_says() -> None:
         ("processes: {engines: [{match: '('}]}", "not a valid RE2"),
         ("processes: {engines: [{match: '(?P<shard>x)'}]}", "no label of that name: shard"),
         ("processes: {process_names: [x]}", "go into engines"),
+        ("nccl_ras: {address: localhost}", "like localhost:28028"),
+        ("nccl_ras: [{address: 'a:1'}, {address: 'a:1'}]", "given twice"),
     ],
 )
 def test_what_is_wrong_is_told_where_it_is(text: str, says: str) -> None:
     with pytest.raises(ConfigFileError, match=says.replace("(", r"\(")):
         config(text)
+
+
+def test_a_job_of_nccl_is_expected_where_an_address_is_named() -> None:
+    found = [
+        [(each.address, each.is_named) for each in config(text).nccl_ras]
+        for text in (
+            "",
+            "nccl_ras: {interval: 30s}",
+            "nccl_ras: [{address: 'a:1'}, {address: 'b:2'}]",
+        )
+    ]
+    usual = ("localhost:28028", False)
+    assert found == [[usual], [usual], [("a:1", True), ("b:2", True)]]
 
 
 def test_the_readme_shows_sections_that_are_read() -> None:

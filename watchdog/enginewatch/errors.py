@@ -11,6 +11,7 @@ EnginewatchError                 one sentence, a place, a remedy
 │   └── TemplateError            an annotation or label template
 ├── canary.errors.CanaryError    tasks, a baseline or an evaluation
 ├── canary.sandbox.SandboxError  answers in code can't be run safely on this machine
+├── collect.ras_report.RasError  no account of a job of NCCL's, and why
 ├── collect.canary_ask.AskError  an engine that can't be asked golden tasks at all
 ├── preflight.errors.PreflightError  an input that isn't there, an option without sense
 ├── statefile.StateError         what outlives a restart can't be read or written

@@ -17,6 +17,7 @@ from enginewatch.collect.preflight import PreflightCollector
 from enginewatch.collect.probe import Prober
 from enginewatch.collect.probe_progress import Progress
 from enginewatch.collect.process import ProcessCollector
+from enginewatch.collect.ras import RasCollector
 from enginewatch.collect.rounds import Writers
 from enginewatch.config import Config
 from enginewatch.evidence.pack import shipped_pack
@@ -126,9 +127,25 @@ def _preflight(config: Config, around: Surroundings) -> Collector:
     )
 
 
+def _ras_section(config: Config) -> object:
+    wanted = tuple(each for each in config.nccl_ras if each.enabled)
+    return (wanted, config.sole_deployment) if wanted else None
+
+
+def _ras(config: Config, around: Surroundings) -> Collector:
+    return RasCollector(
+        tuple(each for each in config.nccl_ras if each.enabled),
+        around.writer(),
+        around.clock,
+        deployment=config.sole_deployment,
+        ring=around.ring,
+    )
+
+
 PLUGINS: Final = (
     Plugin("nvml", _nvml_section, _nvml),
     Plugin("processes", _processes_section, _processes),
+    Plugin("nccl_ras", _ras_section, _ras),
     Plugin("probe", _probe_section, _probe),
     Plugin("logs", _logs_section, _logs),
     Plugin("canary", _canary_section, _canary),

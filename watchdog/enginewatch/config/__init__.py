@@ -1,7 +1,12 @@
 """The configuration file: what is watched, how it is judged, and who is told."""
 
 from enginewatch.config.canary import CanaryConfig
-from enginewatch.config.collectors import EngineProcessConfig, NvmlConfig, ProcessesConfig
+from enginewatch.config.collectors import (
+    EngineProcessConfig,
+    NcclRasConfig,
+    NvmlConfig,
+    ProcessesConfig,
+)
 from enginewatch.config.errors import ConfigError, ConfigFileError
 from enginewatch.config.heartbeat import HeartbeatConfig
 from enginewatch.config.http import Authorization, BasicAuth, HttpConfig, SecretUrl, TlsConfig
@@ -49,6 +54,7 @@ __all__ = [
     "JournalConfig",
     "KernelLogConfig",
     "LogFilesConfig",
+    "NcclRasConfig",
     "NvmlConfig",
     "PagerDutyConfig",
     "PreflightConfig",

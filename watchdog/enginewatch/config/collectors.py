@@ -5,10 +5,11 @@ from __future__ import annotations
 import socket
 from typing import ClassVar, Final, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from enginewatch.config.section import ConfigPath, PositiveDuration, Section, fault
 from enginewatch.model import compile_re2
+from enginewatch.units import parse_address
 
 _GROUPS: Final = frozenset({"rank", "dp", "title"})
 
@@ -96,3 +97,30 @@ class ProcessesConfig(MachineSection):
     elsewhere: ClassVar = {
         "process_names": "patterns of command lines go into engines",
     }
+
+
+class NcclRasConfig(MachineSection):
+    """A job of NCCL's (2.24 and newer), asked through its RAS socket how its ranks are."""
+
+    interval: PositiveDuration = 10_000
+    address: str = "localhost:28028"
+    """What `NCCL_RAS_ADDR` is in the environment of the engine. Jobs that share one are answered
+    for by whichever gets the connection: give each its own."""
+    timeout: PositiveDuration = 12_000
+    """Of a whole answer. NCCL itself gives ranks that do not answer up to 10 s."""
+    deployment: str | None = None
+    """What the job serves; the only deployment of scrape_configs if there is just one."""
+
+    @field_validator("address")
+    @classmethod
+    def _host_and_port(cls, value: str) -> str:
+        try:
+            parse_address(value)
+        except ValueError as failure:
+            raise fault(str(failure), "like localhost:28028 or [::1]:28028") from None
+        return value
+
+    @property
+    def is_named(self) -> bool:
+        """Whether somebody expects a job there. Otherwise there may well be none."""
+        return "address" in self.model_fields_set

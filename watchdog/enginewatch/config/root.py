@@ -9,7 +9,7 @@ from typing import ClassVar, Final, Self
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 
 from enginewatch.config.canary import CanaryConfig
-from enginewatch.config.collectors import NvmlConfig, ProcessesConfig
+from enginewatch.config.collectors import NcclRasConfig, NvmlConfig, ProcessesConfig
 from enginewatch.config.errors import ConfigError
 from enginewatch.config.heartbeat import HeartbeatConfig
 from enginewatch.config.logs import JournalConfig, KernelLogConfig, LogFilesConfig
@@ -121,6 +121,8 @@ class Config(Section):
     heartbeat: HeartbeatConfig | None = None
     nvml: NvmlConfig = NvmlConfig()
     processes: ProcessesConfig = ProcessesConfig()
+    nccl_ras: tuple[NcclRasConfig, ...] = (NcclRasConfig(),)
+    """A mapping, or a list of them: one a job."""
     preflight: tuple[PreflightConfig, ...] = ()
     storage: StorageConfig = Field(default_factory=dict, validate_default=True)
     web: WebConfig = WebConfig()
@@ -145,7 +147,7 @@ class Config(Section):
         """`true` is all of it, and `false` nothing."""
         return {True: {}, False: None}[value] if isinstance(value, bool) else value
 
-    @field_validator("canary", mode="before")
+    @field_validator("canary", "nccl_ras", mode="before")
     @classmethod
     def _listed(cls, value: object) -> object:
         return [value] if isinstance(value, dict) else value
@@ -167,6 +169,7 @@ class Config(Section):
         _unique("mute_time_intervals", "name", [e.name for e in self.mute_time_intervals], times)
         check_routes(self.route, {each.name for each in self.receivers}, self.all_time_intervals)
         _unique("scrape_configs", "job_name", [job.job_name for job in self.scrape_configs])
+        _unique("nccl_ras", "address", [each.address for each in self.nccl_ras])
         _unique("receivers", "name", [receiver.name for receiver in self.receivers])
         jobs = {job.job_name for job in self.scrape_configs}
         for index, canary in enumerate(self.canary):
