@@ -110,6 +110,20 @@ def test_a_bad_configuration_leaves_the_running_one_in_force(
         eventually(lambda: daemon.value('temperature{deployment="chat-canary"}'), "the new one")
 
 
+def test_a_daemon_that_can_tell_nobody_says_so_at_its_start_and_after_a_reload(
+    settings: dict[str, Any], write: Write
+) -> None:
+    told = {key: settings.pop(key) for key in ("receivers", "route")}
+    with running(write(settings)) as daemon:
+        eventually(lambda: "no receivers: nobody is told" in daemon.log, "the log to say so")
+        write(settings | told)
+        assert reloads(daemon)[0] == 200
+        assert daemon.log.count("nobody is told") == 1
+        write(settings)
+        assert reloads(daemon)[0] == 200
+        assert daemon.log.count("nobody is told") == 2
+
+
 @pytest.mark.parametrize("place", ["web", "storage"])
 def test_what_needs_a_restart_is_refused_by_a_reload(
     config: Path, settings: dict[str, Any], write: Write, place: str

@@ -37,7 +37,7 @@ from enginewatch.telemetry import Telemetry
 from enginewatch.units import format_duration, format_time
 from enginewatch.web.app import Api, Server
 from enginewatch.web.state_api import NEVER
-from enginewatch.wiring import notifications, read_rules, settings, unchangeable
+from enginewatch.wiring import doubts, notifications, read_rules, settings, unchangeable
 
 T = TypeVar("T")
 
@@ -160,6 +160,7 @@ class Daemon:
             self._notifier.run()
             self._beat(self._config)
             announce(server.url)
+            self._doubt()
             evaluating = asyncio.create_task(self._evaluate_forever(), name="evaluate")
             stopping = asyncio.create_task(self._stop.wait(), name="wait for a signal")
             await asyncio.wait({evaluating, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -328,6 +329,12 @@ class Daemon:
             self._telemetry.reload_succeeded = True
             self._telemetry.reloaded_at = self._clock()
             log.info("reloaded")
+            self._doubt()
+
+    def _doubt(self) -> None:
+        targets = [target.labels for target in self._targets()]
+        for sentence in doubts(self._config, self._judge.files, targets):
+            log.warning("%s", sentence)
 
     def _spawn(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)

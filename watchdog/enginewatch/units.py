@@ -1,4 +1,5 @@
-"""Durations, sizes, numbers, times and addresses as Prometheus writes them, in one place."""
+"""Durations, sizes, numbers, times and addresses as Prometheus writes them, and counted things
+as people do, in one place."""
 
 from __future__ import annotations
 
@@ -148,3 +149,8 @@ def parse_address(text: str) -> tuple[str, int]:
     if not host or not (port.isascii() and port.isdigit() and int(port) < 65536):
         raise ValueError(f"{text!r} is not host:port")
     return host.strip("[]"), int(port)
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

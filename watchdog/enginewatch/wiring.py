@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from rich.console import Console
 
 from enginewatch.alerting.judge import Settings
-from enginewatch.alerting.rules import RuleFile, load_rule_files
+from enginewatch.alerting.rules import AlertingRule, RuleFile, load_rule_files
 from enginewatch.config import Config, ConfigError
 from enginewatch.model import Labels
 from enginewatch.notify.build import build_receivers
 from enginewatch.notify.notifier import Setup, set_up
+from enginewatch.notify.reach import unheard_pages
+from enginewatch.notify.route import integrations
 from enginewatch.rulepack import rule_files
+from enginewatch.units import plural
+from enginewatch.web.admin import is_loopback
 
+SHOWN: Final = 5
+"""Alerts that a sentence names."""
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - they are looked for, not bound
 
 
@@ -47,6 +54,26 @@ def settings(config: Config, port: int = 0) -> Settings:
 def notifications(config: Config, console: Console, port: int = 0) -> Setup:
     """Raises ConfigError for TLS files that can't be read."""
     return set_up(config, build_receivers(config.receivers, console), external_url(config, port))
+
+
+def doubts(config: Config, files: Sequence[RuleFile], targets: Sequence[Labels]) -> Iterator[str]:
+    """What is allowed, and hardly meant: a sentence each."""
+    if not config.receivers:
+        yield "no receivers: nobody is told of an alert"
+        return
+    rules = [r for f in files for g in f.groups for r in g.rules if isinstance(r, AlertingRule)]
+    for deployment, names in unheard_pages(config, rules, targets).items():
+        shown = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
+        about = f"about {deployment}" if deployment else "without a deployment"
+        yield f"{plural(len(names), 'page')} {about} would reach nobody: {shown}"
+    told_elsewhere = any(
+        "/console[" not in way for ways in integrations(config).values() for way in ways
+    )
+    if told_elsewhere and config.web.external_url is None and is_loopback(config.web.address[0]):
+        yield (
+            f"links in notifications lead to {external_url(config)}, which opens on this machine"
+            " alone: set web.external_url"
+        )
 
 
 def unchangeable(before: Config, after: Config) -> None:

@@ -26,11 +26,10 @@ from enginewatch.canary.tasks import make_tasks, read_families
 from enginewatch.cli.canary_gate import gate_answers, gate_evaluations, watch
 from enginewatch.cli.canary_plan import plan_lines
 from enginewatch.cli.canary_reach import Reach, progress, reached
-from enginewatch.cli.output import plural
 from enginewatch.cli.preflight import Format
 from enginewatch.collect.canary_ask import Asker, Logprobs, Unanswered, ask_patiently
 from enginewatch.errors import EnginewatchError
-from enginewatch.units import format_time
+from enginewatch.units import format_time, plural
 
 app = typer.Typer(no_args_is_help=True, help="Ask golden tasks, and see whether answers get worse.")
 

@@ -20,7 +20,7 @@ from enginewatch.canary.look import Look, look
 from enginewatch.canary.panel import Panel
 from enginewatch.canary.shown import shown
 from enginewatch.cli.canary_reach import Reach, progress, reached
-from enginewatch.cli.output import FOUND, plural
+from enginewatch.cli.output import FOUND
 from enginewatch.cli.preflight import Format
 from enginewatch.collect.canary_ask import Asker, Unanswered, ask_all
 from enginewatch.errors import EnginewatchError
@@ -29,6 +29,7 @@ from enginewatch.preflight.judge import shipped_preflight
 from enginewatch.preflight.outcome import required
 from enginewatch.preflight.report import FORMATS
 from enginewatch.preflight.run import preflight as judge
+from enginewatch.units import plural
 
 UNDETERMINED: Final = 3
 _EXAMPLES: Final = 5

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Final
+from collections.abc import Iterator
+from typing import Annotated
 
 import typer
 
-from enginewatch.alerting.rules import AlertingRule
 from enginewatch.canary.baseline import read_baseline
-from enginewatch.cli.output import plural
 from enginewatch.cli.run import CONFIG_FILE, ConfigFile
 from enginewatch.collect.discovery import Discovery
 from enginewatch.collect.scrape import wall_clock
 from enginewatch.config import Config, load_config, parse_matchers
 from enginewatch.errors import EnginewatchError
 from enginewatch.model import Labels, MatchOp
-from enginewatch.notify.reach import hearers, unheard_pages
-from enginewatch.notify.route import integrations
+from enginewatch.notify.reach import hearers
 from enginewatch.preflight.inputs import Inputs, gather
-from enginewatch.units import format_duration
-from enginewatch.web.admin import is_loopback
-from enginewatch.wiring import external_url, read_rules
-
-SHOWN: Final = 5
-"""Alerts that a warning names."""
+from enginewatch.units import format_duration, plural
+from enginewatch.wiring import doubts, read_rules
 
 
 def check_config(
@@ -49,36 +42,14 @@ def check_config(
         f" {plural(rules, 'rule')} in {plural(len(files), 'file')},"
         f" {plural(len(loaded.receivers), 'receiver')}"
     )
-    alerts = [r for f in files for g in f.groups for r in g.rules if isinstance(r, AlertingRule)]
     targets = [target.target.labels for target in found.targets]
-    for warning in warnings(loaded, alerts, targets):
+    for warning in doubts(loaded, files, targets):
         typer.echo(f"warning: {warning}", err=True)
     if alert is not None:
         for line in explain(loaded, labels(alert)):
             typer.echo(line)
     if found.problems:
         raise EnginewatchError("\n".join(found.problems))
-
-
-def warnings(
-    config: Config, rules: Sequence[AlertingRule], targets: Sequence[Labels]
-) -> Iterator[str]:
-    """What is allowed, and hardly meant."""
-    if not config.receivers:
-        yield "no receivers: nobody is told of an alert"
-        return
-    for deployment, names in unheard_pages(config, rules, targets).items():
-        shown = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
-        about = f"about {deployment}" if deployment else "without a deployment"
-        yield f"{plural(len(names), 'page')} {about} would reach nobody: {shown}"
-    told_elsewhere = any(
-        "/console[" not in way for ways in integrations(config).values() for way in ways
-    )
-    if told_elsewhere and config.web.external_url is None and is_loopback(config.web.address[0]):
-        yield (
-            f"links in notifications lead to {external_url(config)}, which opens on this machine"
-            " alone: set web.external_url"
-        )
 
 
 def labels(text: str) -> Labels:

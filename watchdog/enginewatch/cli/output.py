@@ -1,4 +1,4 @@
-"""What commands share: exit codes and plain words."""
+"""What commands share: their exit codes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,3 @@ FOUND: Final = 1
 
 WRONG_USE: Final = 2
 """Wrong use or configuration."""
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 file`, `2 files`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -12,7 +12,6 @@ import typer
 from enginewatch.alerting.judge import Retention
 from enginewatch.alerting.rules import load_rule_files
 from enginewatch.cli.options import parse_span
-from enginewatch.cli.output import plural
 from enginewatch.cli.stopping import stop_on_signal, until
 from enginewatch.collect.discovery import Discovery
 from enginewatch.collect.pool import ScrapePool
@@ -25,7 +24,7 @@ from enginewatch.model import Millis, Sample
 from enginewatch.recording import RecordingError, RecordingWriter, SamplesEvent, ScrapeEvent
 from enginewatch.rulepack import rule_files
 from enginewatch.store.head import Head
-from enginewatch.units import format_float
+from enginewatch.units import format_float, plural
 
 
 def record(

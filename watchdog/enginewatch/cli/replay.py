@@ -13,11 +13,10 @@ from enginewatch.alerting.judge import Settings
 from enginewatch.alerting.rules import load_rule_files
 from enginewatch.cli import staged
 from enginewatch.cli.options import Rules, parse_span, pick_rules
-from enginewatch.cli.output import plural
 from enginewatch.model import Millis
 from enginewatch.recording import read_recording
 from enginewatch.replay import Replay, Told, between
-from enginewatch.units import format_duration
+from enginewatch.units import format_duration, plural
 
 
 def replay(

@@ -12,9 +12,10 @@ from enginewatch.alerting.rules import AlertingRule, load_rule_files
 from enginewatch.alerting.ruletest import run_test_files
 from enginewatch.alerting.trace import Tracer
 from enginewatch.cli.options import TEST_SUFFIX, Rules, pick_rules, test_files
-from enginewatch.cli.output import FOUND, plural
+from enginewatch.cli.output import FOUND
 from enginewatch.errors import EnginewatchError
 from enginewatch.rulepack import rules_path
+from enginewatch.units import plural
 
 app = typer.Typer(no_args_is_help=True, help="Check, test and explain the rules.")
 

@@ -13,10 +13,10 @@ from rich.console import Console
 
 from enginewatch.cli.logs import set_up_logging
 from enginewatch.cli.options import address
-from enginewatch.cli.output import plural
 from enginewatch.config import Config, ConsoleConfig, ReceiverConfig, config_for_urls, load_config
 from enginewatch.daemon import Daemon
 from enginewatch.errors import EnginewatchError
+from enginewatch.units import plural
 
 CONFIG_FILE = Path("enginewatch.yml")
 TO_CONSOLE = ReceiverConfig(name="console", console_configs=(ConsoleConfig(),))

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from enginewatch.cli.output import FOUND, plural
+from enginewatch.cli.output import FOUND
 from enginewatch.errors import EnginewatchError
 from enginewatch.preflight.artifacts import folder
 from enginewatch.preflight.errors import PreflightError
@@ -28,7 +28,7 @@ from enginewatch.preflight.readers.unread import Unread
 from enginewatch.preflight.readers.versions import installed_versions
 from enginewatch.preflight.stamp import altered, make_stamp
 from enginewatch.preflight.targets import targets
-from enginewatch.units import format_time
+from enginewatch.units import format_time, plural
 
 Texts = list[str] | None
 
