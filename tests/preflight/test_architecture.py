@@ -68,6 +68,19 @@ def test_a_mixed_fleet_is_judged_gpu_by_gpu(tmp_path: Path) -> None:
     assert "1 more like it" in finding.evidence[0].text
 
 
+@pytest.mark.parametrize("config", [None, "{}", '{"pretrained_config": {}, "build_config": {}}'])
+def test_a_gap_between_rank_files_needs_no_configuration(
+    tmp_path: Path, config: str | None
+) -> None:
+    folder = write_engine(tmp_path, ranks=4)
+    (folder / "rank1.engine").unlink()
+    (folder / "config.json").unlink()
+    if config is not None:
+        (folder / "config.json").write_text(config)
+    [finding] = [each for each in findings(engine_dir(str(folder))) if each.fails]
+    assert (finding.code, finding.fields["missing"]) == ("EW-ARCH-005", "1")
+
+
 def test_a_hint_of_the_planner_warns_and_never_clears(tmp_path: Path) -> None:
     hint = {"auto_parallel_config": {"cluster_key": "H100-SXM"}}
     folder = write_engine(tmp_path, model="A100 80GB")

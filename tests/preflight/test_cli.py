@@ -80,6 +80,24 @@ def test_a_required_check_without_inputs_is_3(run: Run) -> None:
     assert "Required and not determined: quality" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--engine-dir", "."),
+        ("--model-repository", "."),
+        ("--command", "true"),
+        ("--freeze", "good.csv"),
+        ("--model", "org/unheard-of"),
+    ],
+)
+def test_what_is_unknown_in_full_is_3(run: Run, arguments: tuple[str, ...]) -> None:
+    """That the target's GPU is known says nothing of what goes there."""
+    for more in ((), ("--gpus", "4xH100")):
+        done = run(*arguments, *more)
+        assert done.returncode == 3, done.stdout
+        assert "judged nothing" in done.stdout
+
+
 def test_an_accepted_loss_passes_until_it_expires(run: Run, folder: Path) -> None:
     known = folder / "known.yml"
     text = "accept: [{code: EW-QUALITY-005, reason: pilot, until: 2999-01-01}]"
@@ -102,6 +120,11 @@ def test_an_accepted_loss_passes_until_it_expires(run: Run, folder: Path) -> Non
         (("--runtime", "vllm"), "'vllm' does not say a name and a version"),
         (("--format", "xml"), "'xml' is not one of"),
         (("--require", "memry", "--gpus", "H200"), "no check is called 'memry'"),
+        (("--require", "", "--gpus", "H200"), "no check is called ''"),
+        (("--require", " , ", "--gpus", "H200"), "no check is called ' , '"),
+        (("--engine-dir", ""), "--engine-dir: is empty"),
+        (("--command", " "), "--command: is empty"),
+        (("--url", ""), "not a URL"),
         (("--engine-dir", "nowhere"), "nowhere does not exist"),
         (("--engine-dir", "good.csv"), "good.csv is not a directory"),
         (("--model-repository", "nowhere"), "nowhere does not exist"),

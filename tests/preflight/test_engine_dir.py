@@ -53,6 +53,17 @@ def test_configuration_and_plans_of_all_ranks(tmp_path: Path) -> None:
     assert {plan.tensorrt for plan in found.plans} == {"10.6.0.26"}
 
 
+def test_rank_files_without_a_configuration_are_told(tmp_path: Path) -> None:
+    write_engine(tmp_path, tp=2, ranks=2)
+    (tmp_path / "config.json").unlink()
+    assert "no config.json" in read_engine_dir(tmp_path).unread[0].what
+
+
+def test_a_rank_that_is_a_link_to_nothing_is_told(tmp_path: Path) -> None:
+    (tmp_path / "rank0.engine").symlink_to("blobs/gone")
+    assert "leads to no file" in read_engine_dir(tmp_path).ranks[0].problem
+
+
 def test_a_world_size_that_is_smaller_than_its_parts_is_not_believed(tmp_path: Path) -> None:
     write_engine(tmp_path, tp=4)
     config = build_config(tp=4)

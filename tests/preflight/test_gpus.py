@@ -39,7 +39,9 @@ def test_declared(text: str, model: str, count: int) -> None:
     assert found.where == f"--gpus {text}"
 
 
-@pytest.mark.parametrize("text", ["", "8", "8x", "x8", "0xB200", "-1xB200", "8xB200,4xH200", "💥"])
+@pytest.mark.parametrize(
+    "text", ["", "8", "8x", "x8", "0xB200", "00xB200", "-1xB200", "8xB200,4xH200", "💥"]
+)
 def test_what_is_no_declaration(text: str) -> None:
     if text == "x8":  # a model called so, for all we know
         assert declared_gpus(text) == Gpus("x8", 1, "--gpus x8")

@@ -85,7 +85,9 @@ def _engine(engine: EngineDir) -> Iterator[Observed]:
     evidence = Evidence(f"{engine.where}/config.json", 0, said)
     if needs:
         yield observed("enginewatch_engine_needs_gpus", needs, evidence)
-    if needs and engine.is_trtllm:
+    # Without the configuration's word a gap between rank files still tells that one is missing.
+    needs = needs or max(engine.ranks, default=-1) + 1
+    if needs and (engine.is_trtllm or engine.ranks):
         lacks = [str(rank) for rank in range(min(needs, 4_096)) if rank not in engine.ranks]
         more = [str(rank) for rank in sorted(engine.ranks) if rank >= needs]
         yield observed(

@@ -203,11 +203,11 @@ def gather(inputs: Inputs, more: Iterable[Facts] = ()) -> Facts:
 
     Raises PreflightError for wrong use.
     """
-    found = (
-        READERS[name](value)
-        for name, values in inputs.given.items()
-        if name not in ELSEWHERE
-        for value in values
-    )
+    given = [(name, value) for name, values in inputs.given.items() for value in values]
+    for name, value in given:
+        # The empty path is the folder one stands in, which nobody means.
+        if not value.strip():
+            raise PreflightError("is empty", where=name, hint="is the variable set that gives it?")
+    found = (READERS[name](value) for name, value in given if name not in ELSEWHERE)
     facts = reduce(add, (*found, *more), Facts())
     return facts + named_here(facts)

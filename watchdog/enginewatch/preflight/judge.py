@@ -61,6 +61,12 @@ class Rule:
     alert: AlertingRule
     judges: str = ""
 
+    @property
+    def unknown(self) -> bool:
+        """Whether it says, when it fires, that something could not be determined. That all is
+        known which such a rule asks for is no judgement of the rollout."""
+        return self.alert.label("unknown") == "yes"
+
 
 @dataclass(frozen=True, slots=True)
 class PreflightRules:
@@ -216,7 +222,7 @@ def _findings(judgement: Judgement, timeline: Timeline, rules: PreflightRules) -
                 source=alert.annotations.get("source", ""),
                 fields={**_plain(read.derived), **read.fields},
                 evidence=read.evidence,
-                unknown=alert.labels.get("unknown") == "yes",
+                unknown=rule.unknown,
             )
 
 

@@ -101,8 +101,10 @@ def samples(facts: Facts) -> Iterator[Observed]:
             yield observed(f"{_PREFIX}_missing", 1, evidence, missing=missing, **labels)
         if not each.is_told:
             continue
-        needs = each.layout.gpus
-        yield observed("enginewatch_preflight_launch_needs_gpus", needs, evidence, **labels)
+        # A model without a command is spread over what GPUs there are, so it needs no more.
+        if facts.launches:
+            needs = each.layout.gpus
+            yield observed("enginewatch_preflight_launch_needs_gpus", needs, evidence, **labels)
         if each.model is not None:
             heads = each.model.shape.heads % launch.count("tensor_parallel")
             yield observed("enginewatch_preflight_heads_left", heads, evidence, **labels)

@@ -51,12 +51,17 @@ class Report:
 
     @property
     def outcome(self) -> Outcome:
-        """A failure is certain whatever else is not known; where nothing at all was judged, nothing
+        """A failure is certain whatever else is not known; where nothing was judged, nothing
         passes."""
         if any(finding.fails for finding in self.findings):
             return Outcome.FAIL
-        judged = self.findings or self.passed
-        return Outcome.UNDETERMINED if self.missing or not judged else Outcome.PASS
+        return Outcome.PASS if self.has_judged and not self.missing else Outcome.UNDETERMINED
+
+    @property
+    def has_judged(self) -> bool:
+        """Whether anything was said beyond what is known and what is not."""
+        said = any(finding.accepted or not finding.unknown for finding in self.findings)
+        return said or any(not rule.unknown for rule in self.passed)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -78,13 +83,15 @@ def _told(rule: Rule) -> dict[str, str]:
 
 
 def required(names: Iterable[str], rules: PreflightRules) -> tuple[str, ...]:
-    """The checks that must be determined, `all` for every one. Raises PreflightError."""
+    """The checks that must be determined, `all` for every one. Raises PreflightError, for an
+    empty name too: a variable that nobody set must not require nothing."""
     wanted: dict[str, None] = {}
-    for name in (part for given in names for part in given.replace(",", " ").split()):
-        if name != "all" and name not in rules.checks:
-            hint = closest(name, [*rules.checks, "all"])
-            raise PreflightError(f"no check is called {name!r}", where="--require", hint=hint)
-        wanted.update(dict.fromkeys(rules.checks if name == "all" else (name,)))
+    for given in names:
+        for name in given.replace(",", " ").split() or [given]:
+            if name != "all" and name not in rules.checks:
+                hint = closest(name, [*rules.checks, "all"])
+                raise PreflightError(f"no check is called {name!r}", where="--require", hint=hint)
+            wanted.update(dict.fromkeys(rules.checks if name == "all" else (name,)))
     return tuple(wanted)
 
 

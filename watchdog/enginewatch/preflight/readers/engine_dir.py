@@ -113,6 +113,9 @@ def read_engine_dir(folder: Path) -> EngineDir:
     if not ranks and not others and not unread:
         what = "holds no rankN.engine and no other plan"
         unread.append(Unread(str(folder), what, _CHECK))
+    if ranks and not is_there(folder / CONFIG):
+        what = f"holds rank files and no {CONFIG}, which says how many there must be"
+        unread.append(Unread(str(folder), what, _CHECK))
     return EngineDir(
         where=str(folder),
         config=config,

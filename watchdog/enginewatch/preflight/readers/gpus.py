@@ -32,7 +32,7 @@ class Gpus:
 def declared_gpus(text: str) -> Gpus:
     """`8xB200`; without a number, one. Raises PreflightError."""
     found = _DECLARED.fullmatch(text.strip())
-    if found is None or found[1] == "0":
+    if found is None or int(found[1] or 1) == 0:
         what = f"{text!r} does not say how many of which GPU"
         raise PreflightError(what, where="--gpus", hint=_HINT)
     return Gpus(found[2].strip(), int(found[1] or 1), f"--gpus {text}")

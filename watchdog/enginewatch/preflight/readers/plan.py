@@ -126,7 +126,8 @@ def read_plan(path: Path, where: str = "") -> Plan:
     name = where or str(path)
     try:
         if not path.is_file():
-            return Plan(where=name, kind=Kind.UNKNOWN, problem="is not a file")
+            what = "a link that leads to no file here" if path.is_symlink() else "no file"
+            return Plan(where=name, kind=Kind.UNKNOWN, problem=what)
         with path.open("rb") as stream:
             size = path.stat().st_size
             head = stream.read(HEAD)

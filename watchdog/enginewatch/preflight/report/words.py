@@ -66,11 +66,11 @@ def amount(size: int) -> str:
 
 def conclusion(report: Report) -> str:
     """The last line of a report."""
-    if not report.findings and not report.passed:
-        return "judged nothing: what was given says nothing that a rule asks for"
     if report.outcome is Outcome.FAIL:
         failing = sum(finding.fails for finding in report.findings)
         return f"refused: {failing} of {len(report.findings)} findings fail the rollout"
+    if not report.has_judged:
+        return "judged nothing: all that was given is unknown, or says nothing that a rule asks for"
     if report.outcome is Outcome.UNDETERMINED:
         checks = ", ".join(check for check, _ in report.missing)
         return f"not determined, and required: {checks}"
