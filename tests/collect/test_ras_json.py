@@ -81,14 +81,24 @@ def test_errors_are_in_words() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["", document(comm(*HEALTHY))[:-40], "OK\n{"])
+@pytest.mark.parametrize("text", ["", document(comm(*HEALTHY))[:-40], "OK\n{", "[" * 99_999])
 def test_an_account_that_is_cut_off_is_none(text: str) -> None:
     with pytest.raises(RasError) as failure:
         parse_json(text)
     assert failure.value.reason is Reason.CUT_OFF
 
 
-@pytest.mark.parametrize("value", [{}, [], 3, {"communicators": [{}]}, {"communicators": 5}])
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        [],
+        3,
+        {"communicators": [{}]},
+        {"communicators": 5},
+        json.loads(document(comm(*HEALTHY)).replace("6650", "Infinity")),
+    ],
+)
 def test_other_json_is_none(value: object) -> None:
     with pytest.raises(RasError) as failure:
         parse_json(json.dumps(value))

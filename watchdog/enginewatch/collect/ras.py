@@ -115,7 +115,9 @@ class Job:
         host, port = parse_address(self._config.address)
         try:
             answer = await ask(host, port, self._config.timeout / 1000, self._lag)
-            report = (parse_json if answer.is_json else parse_text)(answer.text)
+            # A big job's account is megabytes long.
+            parse = parse_json if answer.is_json else parse_text
+            report = await asyncio.to_thread(parse, answer.text)
         except RasError as failure:
             return self._failed(failure)
         if self._problem:

@@ -43,11 +43,11 @@ def parse_json(text: str) -> Report:
     """Raises RasError for what is no JSON, and for JSON of another kind."""
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise RasError(Reason.CUT_OFF, "the JSON ends too early, or is none") from None
     try:
         return _report(document)
-    except (KeyError, TypeError, ValueError, AttributeError) as failure:
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as failure:
         what = f"JSON, but no account of a job: {type(failure).__name__} {failure}"
         raise RasError(Reason.UNREADABLE, what) from None
 

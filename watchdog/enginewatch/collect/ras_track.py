@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from enginewatch.collect.ras_report import Apart, Communicator, Fault, Report, Status
@@ -23,6 +24,8 @@ _KEPT: Final[Millis] = 60_000
 """Another job that shares the address may answer in between; then this one is not forgotten."""
 _MOST_NAMED: Final = 50
 """Communicators with series of their own."""
+_MOST_OPERATIONS: Final = 16
+"""NCCL has fewer."""
 _MOST_MEMBERS: Final = 4
 _OK: Final = "ok"
 
@@ -95,7 +98,7 @@ def _of_communicator(
         yield _sample("ranks_lost", labels.with_(state="dead"), dead)
         yield _sample("ranks_lost", labels.with_(state="unresponsive"), comm.lost_ranks - dead)
         yield _sample("ranks_lost_seconds", labels, (now - track.lost) / 1000)
-    for each, since in track.apart.values():
+    for each, since in islice(track.apart.values(), _MOST_OPERATIONS):
         operation = labels.with_(operation=each.operation)
         yield _sample("operations_apart", operation, each.behind)
         yield _sample("operations_apart_seconds", operation, (now - since) / 1000)
