@@ -52,9 +52,13 @@ lint: $(READY) ## Style, types, and the direction of imports
 chaos: $(READY) ## Induce each hazard and see the page come and go; TARGET=staging.yml NAME=... for yours
 	$(BIN)/python -m pytest chaos/ $(if $(TARGET),--target $(TARGET) --i-mean '$(NAME)')
 
+# Seconds of ordinary load in which nobody may be paged.
+QUIET_FOR ?= 3600
+
 .PHONY: soak
-soak: $(READY) ## The crash tests, long: killed 150 times, refused a third of all calls
+soak: $(READY) ## The crash tests, long: killed 150 times; then an hour of load without an alert
 	$(BIN)/python -m tests.soak
+	$(BIN)/python -m pytest chaos/ -k load_alone --quiet-for $(QUIET_FOR)
 
 .PHONY: bench
 bench: $(READY) ## Speed and memory beside the peers, as tables

@@ -159,6 +159,18 @@ def expect_silence(inductions: Inductions) -> Callable[[float], None]:
 
 
 @pytest.fixture
+def expect_quiet(
+    request: pytest.FixtureRequest, scene: Scene, inductions: Inductions
+) -> Callable[[], None]:
+    """`expect_quiet()`, in the block of `induce`: no page for the seconds of --quiet-for. Each
+    minute says how it stands, past pytest's capture: an hour without a word looks like a hang."""
+    from enginechaos.quiet import stay_quiet
+
+    seconds = request.config.option.chaos_quiet_for
+    return lambda: stay_quiet(inductions.current(), scene, seconds, _teller(request.config))
+
+
+@pytest.fixture
 def baseline(chaos_run: Run, scene: Scene) -> Callable[..., None]:
     """`baseline(SERIES)`: wait until the watchdog has a series that a rule compares with, such
     as a quiet hour's latency. What has not been seen yet can't be told from a fault."""
@@ -168,6 +180,21 @@ def baseline(chaos_run: Run, scene: Scene) -> Callable[..., None]:
             scene.wait_for_series(series, within)
 
     return wait
+
+
+def _teller(config: pytest.Config) -> Callable[[str], None]:
+    """Writes a line to the terminal; a worker of pytest-xdist has none."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+    terminal = config.pluginmanager.getplugin("terminalreporter")
+
+    def tell(line: str) -> None:
+        if terminal is None or capture is None or hasattr(config, "workerinput"):
+            return
+        with capture.global_and_fixture_disabled():
+            terminal.ensure_newline()
+            terminal.write_line(line, flush=True)
+
+    return tell
 
 
 def _name(request: pytest.FixtureRequest) -> str:

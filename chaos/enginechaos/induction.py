@@ -287,7 +287,8 @@ class Induction:
 
     def _reason_to_stop(self) -> str | None:
         limits = self.scene.target.limits
-        if time.time() - self.began_at > limits.fault_seconds:
+        lasted = 0.0 if self.fault.harmless else time.time() - self.began_at
+        if lasted > limits.fault_seconds:
             return f"the fault lasted longer than its limit of {limits.fault_seconds:g} s"
         if time.time() > self.scene.run_ends_at:
             return "the run has reached its limit of time"

@@ -33,6 +33,16 @@ OPTIONS: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
         "",
         {"metavar": "N", "type": int, "default": 0, "help": "of all that is random in the load"},
     ),
+    (
+        "--chaos-quiet-for",
+        "--quiet-for",
+        {
+            "metavar": "SECONDS",
+            "type": float,
+            "default": 120.0,
+            "help": "how long the load alone must page nobody (120; make soak: 3600)",
+        },
+    ),
 )
 
 

@@ -70,7 +70,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         return
     asked = getattr(option, "numprocesses", 0) is not None or option.tx
     alone = option.chaos_dry_run or option.chaos_target is not None or option.collectonly
-    if asked or alone or option.usepdb or not _is_whole_suite(config):
+    some = option.keyword or option.usepdb
+    if asked or alone or some or not _is_whole_suite(config):
         return
     option.numprocesses, option.dist = SIDE_BY_SIDE, "loadfile"
     option.tx = ["popen"] * SIDE_BY_SIDE

@@ -31,6 +31,8 @@ class Fault(ABC):
 
     verify_within: ClassVar[float] = 10.0
     """Seconds until a fault without evidence is INCONCLUSIVE."""
+    harmless: ClassVar[bool] = False
+    """Whether nothing is broken, so that the target's limit of a fault's time does not count."""
 
     @property
     def name(self) -> str:
@@ -60,6 +62,8 @@ class Fault(ABC):
 
 class NoFault(Fault):
     """Nothing at all: the control that shows what the load alone does not set off."""
+
+    harmless: ClassVar[bool] = True
 
     def blast_radius(self, target: Target) -> str:
         return "none: the load alone"
