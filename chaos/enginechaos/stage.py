@@ -13,7 +13,7 @@ from enginechaos.embedded import EmbeddedEngine
 from enginechaos.external import open_target
 from enginechaos.interrupts import terminated_like_interrupted
 from enginechaos.journal import Record
-from enginechaos.load import QUIET, Load
+from enginechaos.load import QUIET, Load, Mix
 from enginechaos.lock import TargetLock
 from enginechaos.observer import Observer
 from enginechaos.processes import Process
@@ -119,13 +119,14 @@ def receivers_of(run: Run) -> Iterator[Receivers]:
 
 
 @contextlib.contextmanager
-def load_of(run: Run, target: Target) -> Iterator[Load]:
+def load_of(run: Run, target: Target, mix: Mix = QUIET) -> Iterator[Load]:
+    """The target file's, or `mix`."""
     file = run.staging
     made = Load(
         target.url,
         target.model,
         seed=run.seed,
-        mix=QUIET if file is None else file.mix,
+        mix=mix if file is None else file.mix,
         headers={} if file is None else file.headers(),
     )
     try:

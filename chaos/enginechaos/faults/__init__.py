@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enginechaos.actions import Action, Command, End, EndsWithRun, Remove, Restore, Signal
 from enginechaos.faults.base import Evidence, Fault, NoFault
+from enginechaos.faults.budget import SmallTokenBudget, WholePrompts
 from enginechaos.faults.core import StoppedCore
 from enginechaos.faults.draft import OversizedDraft
 from enginechaos.faults.engine_dir import ReplacedEngine
@@ -54,9 +55,11 @@ __all__ = [
     "Restore",
     "Signal",
     "SlowLink",
+    "SmallTokenBudget",
     "StalledLink",
     "StoppedCore",
     "StoppedRank",
     "Target",
     "Together",
+    "WholePrompts",
 ]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from enginechaos.actions import Action, EndsWithRun
+from enginechaos.faults import looks
 from enginechaos.faults.base import Evidence, Fault
 from enginechaos.load import Load, Mix
 from enginechaos.target import Target
@@ -46,14 +47,8 @@ class PromptFlood(Fault):
         self.load.flood(Mix(self.clients, prompt=length, answer=(1, 8), pause=0.05))
 
     def verify(self, target: Target) -> Evidence:
-        now = self.load.figures(min(5.0, time.time() - self._since)).mean_gap
-        if self._before is None or now is None:
-            return Evidence(False, "the clients have no gaps to compare")
-        found = now >= self.at_least and now >= self.times * self._before
-        return Evidence(
-            found,
-            f"mean gap of the quiet clients {now * 1000:.0f} ms, "
-            f"{self._before * 1000:.0f} ms before the flood",
+        return looks.slower_streams(
+            self.load, self._since, self._before, times=self.times, at_least=self.at_least
         )
 
     def retract(self, target: Target) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -11,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from enginechaos.errors import TargetError
 from enginechaos.faults.base import Evidence
+from enginechaos.load import Load
 from enginechaos.target import Target
 
 _SENTENCE: Final = "CUDA out of memory. Tried to allocate"
@@ -67,3 +69,17 @@ def answer_of(url: str) -> str:
         return ""
     except httpx.HTTPError as failure:
         return f"fails: {failure or type(failure).__name__}"
+
+
+def slower_streams(
+    load: Load, since: float, before: float | None, *, times: float, at_least: float
+) -> Evidence:
+    """Whether the clients' mean gap, over the last 5 s and not before `since`, is `times` what it
+    was `before`, and `at_least` seconds."""
+    now = load.figures(min(5.0, time.time() - since)).mean_gap
+    if before is None or now is None:
+        return Evidence(False, "the clients have no gaps to compare")
+    return Evidence(
+        now >= at_least and now >= times * before,
+        f"mean gap of the quiet clients {now * 1000:.0f} ms, {before * 1000:.0f} ms before",
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.chaos.sim.virtual import Client, engine, mean_gap, run
 
+from enginechaos.sim.engine import Engine
 from enginechaos.sim.errors import SimError
 from enginechaos.sim.scheduler import Limits
 from enginechaos.sim.timing import Timing
@@ -42,3 +43,31 @@ def test_the_recorded_flood_is_met_too() -> None:
 def test_an_unknown_profile_is_told_with_those_that_are_known() -> None:
     with pytest.raises(SimError, match="vllm-cpu"):
         Timing.load("abacus")
+
+
+def under(budget: int, *, chunked: bool = True, readers: int = 0) -> tuple[float, Engine]:
+    """The gap of 16 chats that draft 7 tokens, and the engine after a minute."""
+    limits = Limits(budget, 32, 7, chunked_prefill=chunked)
+    one = engine(limits)
+    chats = [Client(f"chat{n}", 90, 80) for n in range(16)]
+    run(one, [*chats, *(Client(f"reader{n}", 3000, 5) for n in range(readers))], 0.0, 60.0)
+    return mean_gap(chats), one
+
+
+def test_a_budget_below_what_decodes_draft_leaves_the_running_quick_and_the_others_waiting() -> (
+    None
+):
+    before, roomy = under(32 * 8)
+    assert len(roomy.scheduler.running) >= 14
+    after, tight = under(32)
+    assert after < before
+    assert len(tight.scheduler.running) <= 5
+    assert len(tight.scheduler.waiting) >= 11
+
+
+def test_prompts_that_are_read_whole_make_streams_wait_that_did_not() -> None:
+    quiet, _ = under(32 * 8)
+    chunks, _ = under(32 * 8, readers=2)
+    whole, _ = under(8192, chunked=False, readers=2)
+    assert chunks < 2 * quiet
+    assert whole > 8 * quiet
