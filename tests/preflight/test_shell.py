@@ -48,6 +48,49 @@ def test_what_comes_from_outside_is_marked() -> None:
     assert [word.known for word in script.commands[0].words] == [True, False, False, False, True]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("if x; then A=1; else A=2; fi\na $A", "$A ?"),
+        ("A=1\nif x; then A=2; fi\na $A", "$A ?"),
+        ("A=1\nif x; then A=1; else A=1; fi\na $A", "1"),
+        ("A=1\nif x; then A=2; a $A; else a $A; fi", "2|1"),
+        ("if x; then A=2; elif y; then A=3; fi\na $A", "$A ?"),
+        ("if [ -z $A ]; then A=2; fi\na $A", "2"),
+        ("A=1\n[ $X ] && A=2\na $A", "$A ?"),
+        ("A=1\n[ $X ] || A=2; a $A", "$A ?"),
+        ("case $1 in b) A=1;; c) A=2;; esac\na $A", "$A ?"),
+        ("A=1\ncase $1 in b) A=2;; esac\na $A", "$A ?"),
+        ("A=1\ncase $1 in b) A=2;; *) A=2;; esac\na $A", "2"),
+        ("A=1\ncase $1 in b) A=2; a $A;; *) a $A;; esac", "2|1"),
+        ("A=1\nif x; then A=2; exit 1; fi\na $A", "1"),
+        ("A=1\nif x; then A=2; a $A; exec b; fi\na $A", "2|1"),
+        ("if x; then A=1; if y; then A=2; fi; else A=1; fi\na $A", "$A ?"),
+        ("A=1\nfor f in *; do A=2; done\na $A", "$A ?"),
+        ("A=1\nif x; then unset A; fi\na $A", "1"),
+        ("A=1\nif x; then A=2; fi\nA=3\na $A", "3"),
+        ("A=(1)\nif x; then A+=(2); fi\na ${A[@]}", "1 2"),
+        ('A="--x"\nif x; then A="$A --y"; fi\na $A', "--x --y"),
+        ("A=1\nif x; then A=16; fi\na $A", "$A ?"),
+        ("fi; done; esac; A=1\nelse\na $A", "1"),
+        (": ${A:=4}\na $A", "4"),
+        ("A=1; A+=6\na $A", "16"),
+    ],
+)
+def test_a_variable_that_branches_leave_different_is_not_known(text: str, expected: str) -> None:
+    told = []
+    for command in read_script(text, "run.sh").commands:
+        if command.words[0].text == "a":
+            rest = (word.text if word.known else f"{word.text} ?" for word in command.words[1:])
+            told.append(" ".join(rest))
+    assert "|".join(told) == expected
+
+
+def test_scripts_that_it_runs_inside_itself_are_told() -> None:
+    script = read_script("source ./env.sh\n. /etc/profile\nset -a; . .env", "run.sh")
+    assert [word.text for word in script.sourced] == ["./env.sh", "/etc/profile", ".env"]
+
+
 def test_only_exported_variables_reach_the_program() -> None:
     script = read_script("A=1\nexport B=2 C\nC=3\nD=4 a\nset -a\nE=5\nb", "run.sh")
     assert {name: word.text for name, word in script.commands[0].env.items()} == {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Final
 
 from enginewatch.evidence.redact import redact
@@ -13,6 +15,9 @@ from enginewatch.preflight.readers.flags import Problem, flag_table
 from enginewatch.preflight.readers.launch import Launch, known_launchers
 from enginewatch.preflight.release import Release, is_older, release_of
 
+_VISIBLE: Final = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+_NO_GPU: Final = frozenset({"", "-1", "none", "void", "NoDevFiles"})
+_SIZES: Final = ("tensor_parallel", "pipeline_parallel")
 _WORDS: Final = ("model", "gemm_plugin", "quantization", "kv_cache_dtype", "backend")
 
 
@@ -32,6 +37,7 @@ def samples(facts: Facts) -> Iterator[Observed]:
             version=".".join(map(str, version)),
         )
         yield from _settings(launch)
+        yield from _visible(launch)
         for problem in _problems(launch, version):
             yield observed(
                 "enginewatch_preflight_launch_problem",
@@ -64,6 +70,28 @@ def _settings(launch: Launch) -> Iterator[Observed]:
             )
 
 
+def _visible(launch: Launch) -> Iterator[Observed]:
+    """`enginewatch_preflight_launch_visible_gpus`, by the variables that hide the others.
+
+    Of an engine on several machines each variable tells the GPUs of one, so nothing is told.
+    """
+    backend = launch.flags.get("--distributed-executor-backend")
+    if launch.count("nodes") > 1 or (backend is not None and backend.value == "ray"):
+        return
+    for name in _VISIBLE:
+        given = launch.env.get(name)
+        if given is None or not isinstance(given.value, str) or given.value == "all":
+            continue
+        # CUDA passes over what stands behind the first entry that is no GPU.
+        seen = takewhile(lambda gpu: gpu not in _NO_GPU, given.value.replace(" ", "").split(","))
+        yield observed(
+            "enginewatch_preflight_launch_visible_gpus",
+            len(list(seen)),
+            Evidence(given.where, 0, f"{name}={given.value}"),
+            launch=launch.where,
+        )
+
+
 def _problems(launch: Launch, version: Release) -> Iterator[Problem]:
     """Those of the command; flags that are gone, or not there yet, in this version alone."""
     for problem in launch.problems:
@@ -84,8 +112,10 @@ def _container(launch: Launch, evidence: Evidence) -> Iterator[Observed]:
     if container is None:
         return
     labels = {"launch": launch.where, "container": container.name or container.image}
-    needs = launch.count("tensor_parallel") * launch.count("pipeline_parallel")
-    if container.gpus is not None and container.gpus >= 0:
+    sizes = [launch.settings[name] for name in _SIZES if name in launch.settings]
+    is_told = all(given.value is not None for given in sizes)
+    needs = math.prod(map(launch.count, _SIZES)) if is_told else 0
+    if is_told and container.gpus is not None and container.gpus >= 0:
         yield observed("enginewatch_preflight_container_gpus", container.gpus, evidence, **labels)
         yield observed("enginewatch_preflight_container_needs_gpus", needs, evidence, **labels)
     if needs > 1:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -10,12 +11,24 @@ from enginewatch.errors import EnginewatchError
 from enginewatch.preflight.readers.fronts import read_fronts
 from enginewatch.preflight.readers.launch import Launch, read_launches, workload_launches
 from enginewatch.preflight.readers.manifest import read_manifest
-from enginewatch.preflight.readers.shell import ShellError, read_script
+from enginewatch.preflight.readers.shell import Script, ShellError, read_script
 from enginewatch.preflight.readers.unread import Unread
 from enginewatch.preflight.readers.workload import Front, Workload
+from enginewatch.preflight.readers.wrappers import program
 from enginewatch.preflight.readers.yamldata import YamlDataError, read_yaml
 
 _MOST_CONFIGURATION: Final = 1 << 20
+_HARMLESS: Final = frozenset(
+    {"activate", "conda.sh", "profile", ".bashrc", ".profile", "setvars.sh"}
+)
+"""Names of scripts that set up a shell or a Python environment, and no engine."""
+_CARRIERS: Final = frozenset(
+    {"ssh", "pdsh", "clush", "pssh", "kubectl", "oc", "tmux", "screen", "ray", "xargs", "parallel",
+     "sbatch", "salloc", "systemd-run", "start-stop-daemon", "watch", "script", "at", "batch"}
+)  # fmt: skip
+"""Programs that run what stands behind them on another machine, in another session or later."""
+_STARTS: Final = re.compile(r"\b(?:vllm serve|vllm\.entrypoints|trtllm-|tritonserver|sglang)")
+
 Files = Callable[[str], str | None]
 
 
@@ -29,14 +42,29 @@ class Started(NamedTuple):
 def started_by_text(text: str, name: str, files: Files) -> Started:
     """What shell text starts. Text that starts nothing known is not read: it may not pass."""
     try:
-        launches = read_launches(read_script(text, name), files)
+        script = read_script(text, name)
+        launches = read_launches(script, files)
     except ShellError as failure:
         return Started(unread=(_unread(failure, name),))
+    unread = list(_elsewhere(script))
     if not launches:
         what = "no command in it starts an engine that is known here"
-        return Started(unread=(Unread(name, what, "launch"),))
+        unread.append(Unread(name, what, "launch"))
     containers = [launch.container for launch in launches if launch.container is not None]
-    return Started(launches, tuple(containers))
+    return Started(launches, tuple(containers), tuple(unread))
+
+
+def _elsewhere(script: Script) -> Iterator[Unread]:
+    """What a script leaves to others, which may set variables or start engines."""
+    for word in script.sourced:
+        if program(word) not in _HARMLESS:
+            what = f"it runs {word.raw} inside itself, which is not read and may set any variable"
+            yield Unread(f"{script.name}:{word.line}", what, "launch")
+    for command in script.commands:
+        text = " ".join(word.text for word in command.words)
+        if program(command.words[0]) in _CARRIERS and _STARTS.search(text):
+            what = f"what {command.words[0].text} runs elsewhere is not read"
+            yield Unread(f"{script.name}:{command.line}", what, "launch")
 
 
 def started_by_manifest(text: str, name: str, files: Files) -> Started:

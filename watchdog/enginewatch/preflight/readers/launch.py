@@ -13,7 +13,7 @@ free_gpu_memory_fraction, mem_fraction_static, enforce_eager, …
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final
@@ -236,11 +236,6 @@ def _of_module(module: str, rest: list[Word]) -> tuple[Launcher, list[Word]] | N
             skips = each.command and rest and rest[0].text == each.command
             return each, rest[1:] if skips else rest
     return None
-
-
-def problems_of(launches: Iterable[Launch]) -> Iterator[Problem]:
-    for launch in launches:
-        yield from launch.problems
 
 
 def workload_launches(

@@ -2,9 +2,9 @@
 
 Every command is told, whichever branch it stands in. Variables are expanded from
 the script's own assignments, `${X:-default}` and the environment that is given; what
-comes from outside (`$1`, `$(nproc)`, a variable that nobody sets) stays as written
-and is marked. Here-documents that are written to a file are kept: scripts make
-their configuration that way.
+comes from outside (`$1`, `$(nproc)`, a variable that nobody sets, or that two branches
+set differently) stays as written and is marked. Here-documents that are written to a
+file are kept: scripts make their configuration that way.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from enginewatch.preflight.readers.shell_lexer import Part, ShellError, Token, tokens
+from enginewatch.preflight.readers.shell_variables import Variable, Variables, Word
 
 __all__ = ["Command", "Script", "ShellError", "Trap", "Word", "read_script"]
 
@@ -27,21 +28,10 @@ _KEYWORDS: Final = frozenset(
     {"if", "then", "else", "elif", "fi", "while", "until", "do", "done", "!", "{", "}", "time"}
 )
 _HEADERS: Final = frozenset({"for", "case", "select", "function", "esac", "[[", "((", "["})
+_BRANCHES: Final = frozenset({";;", ";&", ";;&"})
 _EXPORTS: Final = frozenset({"export", "declare", "typeset", "readonly", "local"})
 _LONGEST: Final = 1 << 18
 """Characters of a script, and of all that its variables expand to: none is this long."""
-
-
-class Word(NamedTuple):
-    """A word of a command: what the program gets, and what stood there.
-
-    `known` is False where a part of it comes from outside the script.
-    """
-
-    text: str
-    raw: str
-    line: int
-    known: bool = True
 
 
 class Trap(NamedTuple):
@@ -60,19 +50,17 @@ class Command:
     env: Mapping[str, Word]
     line: int
 
-    @property
-    def text(self) -> str:
-        return " ".join(word.raw for word in self.words)
-
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """`files` are here-documents by the path that they are written to."""
+    """`files` are here-documents by the path that they are written to; `sourced` the scripts that
+    it runs inside itself, which may set any variable."""
 
     name: str
     commands: tuple[Command, ...]
     files: Mapping[str, Word]
     traps: tuple[Trap, ...]
+    sourced: tuple[Word, ...]
 
 
 def read_script(
@@ -90,46 +78,56 @@ def read_script(
 
 
 @dataclass(slots=True)
-class _Variable:
-    words: list[Word]
-    exported: bool = False
-
-
-@dataclass(slots=True)
 class _Reader:
     name: str
     environment: Mapping[str, str]
-    variables: dict[str, _Variable] = field(default_factory=dict)
+    variables: Variables = field(default_factory=Variables)
     commands: list[Command] = field(default_factory=list)
     files: dict[str, Word] = field(default_factory=dict)
     traps: list[Trap] = field(default_factory=list)
+    sourced: list[Word] = field(default_factory=list)
     exports_all: bool = False
     written: int = 0
 
     def run(self, stream: list[Token]) -> Script:
         start = 0
         index = 0
+        before = ""
         while index < len(stream):
             token = stream[index]
             if token.parts is None and token.raw in _SEPARATORS:
                 if token.raw == "(" and token.joined and _is_array(stream, start, index):
                     index = _array_end(stream, index)
                     continue
-                self._simple(stream[start:index])
+                self._simple(stream[start:index], before)
+                if token.raw in _BRANCHES:
+                    self.variables.branch()
+                elif token.raw == ")" and index > start:
+                    self.variables.pattern(stream[index - 1].raw)
                 start = index + 1
+                before = token.raw
             index += 1
-        self._simple(stream[start:])
-        return Script(self.name, tuple(self.commands), dict(self.files), tuple(self.traps))
+        self._simple(stream[start:], before)
+        return Script(
+            self.name,
+            tuple(self.commands),
+            dict(self.files),
+            tuple(self.traps),
+            tuple(self.sourced),
+        )
 
-    def _simple(self, found: list[Token]) -> None:
+    def _simple(self, found: list[Token], before: str) -> None:
+        """A simple command; `before` is the operator that it stands behind."""
         found = self._without_redirections(found)
         while found and found[0].parts is not None and found[0].raw in _KEYWORDS:
+            self._fork(found[0].raw)
             found = found[1:]
         if not found or (found[0].parts is not None and found[0].raw in _HEADERS):
+            self._fork(found[0].raw if found else "")
             return
         for token in found:
             self.traps += [Trap(trap, token.raw, token.line) for trap in token.traps]
-        assigned: list[tuple[str, _Variable]] = []
+        assigned: list[tuple[str, Variable]] = []
         while found:
             name, variable, used = self._assignment(found)
             if not used:
@@ -137,21 +135,40 @@ class _Reader:
             assigned.append((name, variable))
             found = found[used:]
         if not found:
+            perhaps = before in {"&&", "||"}
+            if perhaps:
+                self.variables.open()
             for name, variable in assigned:
                 self._set(name, variable)
+            if perhaps:
+                self.variables.close()
             return
         words = [word for token in found for word in self._expand(token)]
         if words and not self._builtin(words, found):
             self._command(words, assigned)
 
+    def _fork(self, keyword: str) -> None:
+        if keyword in {"if", "while", "until", "for", "select"}:
+            self.variables.open()
+        elif keyword == "case":
+            self.variables.open(is_case=True)
+        elif keyword in {"elif", "else"}:
+            self.variables.branch(is_last=keyword == "else")
+        elif keyword in {"fi", "done", "esac"}:
+            self.variables.close()
+
     def _builtin(self, words: list[Word], found: list[Token]) -> bool:
         """Whether the shell itself does it: what changes variables is done here too."""
         name = words[0].text
+        if name in {"exit", "return"} or (name == "exec" and len(words) > 1):
+            self.variables.leave()
         if name in _EXPORTS:
             self._export(found)
         elif name == "unset":
             for word in words[1:]:
-                self.variables.pop(word.text, None)
+                self.variables.set(word.text, None)
+        elif name in {"source", "."} and len(words) > 1:
+            self.sourced.append(words[1])
         elif name == "set":
             marks = {word.text for word in words}
             self.exports_all = self.exports_all or bool({"-a", "allexport"} & marks)
@@ -159,7 +176,7 @@ class _Reader:
             return False
         return True
 
-    def _command(self, words: list[Word], assigned: list[tuple[str, _Variable]]) -> None:
+    def _command(self, words: list[Word], assigned: list[tuple[str, Variable]]) -> None:
         if words[0].raw.startswith("-"):
             self.traps.append(Trap("option as command", words[0].raw, words[0].line))
         env = {
@@ -211,12 +228,12 @@ class _Reader:
 
         return re.sub(r"\$(?:\{(\w+)\}|([A-Za-z_]\w*))", value, text)
 
-    def _assignment(self, found: list[Token]) -> tuple[str, _Variable, int]:
+    def _assignment(self, found: list[Token]) -> tuple[str, Variable, int]:
         """The variable that the first tokens set, and how many they are; 0 for none."""
         token = found[0]
         match = _ASSIGNMENT.match(token.raw) if token.parts is not None else None
         if match is None or token.parts is None:
-            return "", _Variable([]), 0
+            return "", Variable([]), 0
         name, adds = match[1], bool(match[2])
         used = 1
         if len(found) > 1 and found[1].raw == "(" and token.raw == match[0]:
@@ -226,16 +243,15 @@ class _Reader:
         else:
             value = replace(token, parts=_after(token.parts, len(match[0])))
             words = [_one(list(self._expand(value, splits=False)), token)]
-        if adds and name in self.variables:
-            before = self.variables[name].words
-            joins = used == 1
-            words = [_joined([*before, *words])] if joins else [*before, *words]
-        return name, _Variable(words), used
+        known = self.variables.get(name)
+        if adds and known is not None:
+            words = [_appended(known.words, words[0])] if used == 1 else [*known.words, *words]
+        return name, Variable(words), used
 
-    def _set(self, name: str, variable: _Variable) -> None:
+    def _set(self, name: str, variable: Variable) -> None:
         known = self.variables.get(name)
         variable.exported = self.exports_all or (known is not None and known.exported)
-        self.variables[name] = variable
+        self.variables.set(name, variable)
 
     def _export(self, found: list[Token]) -> None:
         exports = found[0].raw == "export" or any(token.raw == "-x" for token in found)
@@ -244,8 +260,9 @@ class _Reader:
             if used:
                 self._set(name, variable)
             name = name or found[index].raw
-            if exports and name in self.variables:
-                self.variables[name].exported = True
+            known = self.variables.get(name)
+            if exports and known is not None:
+                known.exported = True
 
     def _expand(self, token: Token, *, splits: bool = True) -> Iterator[Word]:
         """The words that a token becomes: none, one, or several where a variable is unquoted."""
@@ -282,14 +299,17 @@ class _Reader:
         unset = given is None or (part.rest.startswith(":") and not _joined(given).text)
         if operator == "+" and unset:
             return []
+        if operator == "=" and unset:
+            self._set(part.text, Variable([self._default(word, raw)]))
         if operator == "+" or (operator in {"-", "="} and unset):
             return [self._default(word, raw)]
         plain = part.rest in {"", "[@]", "[*]"} or operator in {"-", "=", "?"}
         return given if given is not None and plain else [Word(raw, raw, 0, False)]
 
     def _given(self, name: str) -> list[Word] | None:
-        if name in self.variables:
-            return self.variables[name].words
+        variable = self.variables.get(name)
+        if variable is not None:
+            return variable.words
         if name in self.environment:
             return [Word(self.environment[name], name, 0)]
         return None
@@ -319,6 +339,12 @@ def _joined(values: list[Word]) -> Word:
         return values[0]
     text = " ".join(value.text for value in values)
     return Word(text, text, 0, all(value.known for value in values))
+
+
+def _appended(before: list[Word], word: Word) -> Word:
+    """`X+=more`: nothing stands between."""
+    known = _joined(before)
+    return word._replace(text=known.text + word.text, known=known.known and word.known)
 
 
 def _one(words: list[Word], token: Token | None = None) -> Word:

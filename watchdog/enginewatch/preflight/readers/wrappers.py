@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -31,11 +32,27 @@ _VALUES: Final[Mapping[str, frozenset[str]]] = {
     "trtllm-llmapi-launch": frozenset(),
     "accelerate": frozenset(),
     "nsys": frozenset({"-o", "-t", "-c", "-w", "-f", "-s"}),
+    "runuser": frozenset({"-u", "-g"}),
+    "uv": frozenset({"--with", "--extra", "--group", "--python", "-p", "--project", "--env-file"}),
+    "uvx": frozenset({"--from", "--with", "--python", "-p"}),
+    **dict.fromkeys(
+        ("conda", "mamba", "micromamba"), frozenset({"-n", "--name", "-p", "--prefix", "--cwd"})
+    ),
 }
 """Programs that run their arguments, and those of their options that take a value."""
-_POSITIONALS: Final = {"timeout": 1, "taskset": 1, "chrt": 1, "flock": 1}
+_POSITIONALS: Final = {
+    "timeout": 1, "taskset": 1, "chrt": 1, "flock": 1, "gosu": 1, "su-exec": 1
+}  # fmt: skip
 """How many words stand between such a program and the command that it runs."""
-_SUBCOMMANDS: Final = {"nsys": {"profile", "launch"}, "accelerate": {"launch"}, "uv": {"run"}}
+_SUBCOMMANDS: Final[Mapping[str, frozenset[str]]] = {
+    "nsys": frozenset({"profile", "launch"}),
+    "accelerate": frozenset({"launch"}),
+    **dict.fromkeys(
+        ("uv", "conda", "mamba", "micromamba", "poetry", "pipenv", "pixi", "pdm", "hatch"),
+        frozenset({"run"}),
+    ),
+}
+"""Programs that run what stands behind one of these words."""
 _MPI: Final = frozenset({"mpirun", "mpiexec", "srun", "orterun", "prun"})
 _MPI_SWITCHES: Final = frozenset(
     {"--allow-run-as-root", "--oversubscribe", "--bind-to-core", "--tag-output", "-v", "-q", "-l",
@@ -43,7 +60,9 @@ _MPI_SWITCHES: Final = frozenset(
      "--report-bindings"}
 )  # fmt: skip
 _MPI_TWO: Final = frozenset({"--mca", "-mca", "--gmca"})
-_SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ash"})
+_MPI_RANKS: Final = re.compile(r"-n[p]?(\d+)")
+"""Written together, as srun takes it."""
+_SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ash", "su"})
 _DOCKER: Final = frozenset({"docker", "podman", "nerdctl"})
 _DOCKER_SWITCHES: Final = frozenset(
     {"-d", "-i", "-t", "-it", "-ti", "-dit", "-itd", "-td", "-P", "-q", "--rm", "--detach",
@@ -94,6 +113,8 @@ def _unwrap(words: list[Word], state: _State) -> Iterator[Run]:
         yield from _mpi(words[1:], state)
     elif name in _SHELLS:
         yield from _shell(words, state)
+    elif name == "eval":
+        yield from _text(" ".join(word.text for word in words[1:]), words[0].line, state)
     elif name in _DOCKER and _verb(words) is not None:
         yield from _docker(words, state)
     elif name in {"apptainer", "singularity"} and len(words) > 2:
@@ -145,12 +166,15 @@ def _mpi(words: list[Word], state: _State) -> Iterator[Run]:
     while words and words[0].text.startswith("-"):
         name, equals, value = words[0].text.partition("=")
         given = value if equals else (words[1].text if len(words) > 1 else "")
-        if name in {"-n", "-np", "--np", "--ntasks"}:
+        together = _MPI_RANKS.fullmatch(name)
+        if together is not None:
+            ranks = int(together[1])
+        elif name in {"-n", "-np", "--np", "--ntasks"}:
             ranks = int(given) if given.isdigit() else ranks
         if name == "-x" and "=" in given:
             variable, _, text = given.partition("=")
             env[variable] = words[0]._replace(text=text)
-        if name in _MPI_SWITCHES or equals:
+        if name in _MPI_SWITCHES or equals or name[2:].isdigit():
             words = words[1:]
         else:
             words = words[3:] if name in _MPI_TWO else words[2:]
@@ -163,15 +187,19 @@ def _mpi(words: list[Word], state: _State) -> Iterator[Run]:
 def _shell(words: list[Word], state: _State) -> Iterator[Run]:
     for index, word in enumerate(words[1:-1], 1):
         if word.text.startswith("-") and word.text.endswith("c") and not word.text.startswith("--"):
-            text = words[index + 1]
-            plain = {name: value.text for name, value in state.env.items()}
-            inner = read_script(text.text, state.script, plain, first_line=text.line or 1)
-            for command in inner.commands:
-                env = {**state.env, **command.env}
-                yield from _unwrap(list(command.words), replace(state, env=env))
+            yield from _text(words[index + 1].text, words[index + 1].line, state)
             return
     if len(words) > 1:
         yield Run(tuple(words), state.env, state.container, state.ranks)
+
+
+def _text(text: str, line: int, state: _State) -> Iterator[Run]:
+    """What shell text in a word comes to; what its environment has from outside stays unknown."""
+    known = {name: value.text for name, value in state.env.items() if value.known}
+    inner = read_script(text, state.script, known, first_line=line or 1)
+    for command in inner.commands:
+        env = {**state.env, **command.env}
+        yield from _unwrap(list(command.words), replace(state, env=env))
 
 
 def _verb(words: list[Word]) -> int | None:
