@@ -75,6 +75,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         return
     option.numprocesses, option.dist = SIDE_BY_SIDE, "loadfile"
     option.tx = ["popen"] * SIDE_BY_SIDE
+    # In the order of the suite's conftest.py, and not by how many tests a file has.
+    option.loadscopereorder = False
 
 
 def _is_whole_suite(config: pytest.Config) -> bool:

@@ -23,6 +23,7 @@ import enginechaos.induction
 import enginechaos.stage  # noqa: F401
 from enginechaos import plugin
 from enginechaos.processes import stat
+from enginechaos.suite import conftest
 from enginechaos.undo import owes
 
 pytest_plugins = ["pytester"]
@@ -288,6 +289,7 @@ def test_only_the_whole_suite_is_run_side_by_side(
         tx=[],
         dist="no",
         usepdb=False,
+        keyword="",
         collectonly=False,
         chaos_dry_run=False,
         chaos_target=None,
@@ -295,9 +297,15 @@ def test_only_the_whole_suite_is_run_side_by_side(
     config = SimpleNamespace(option=option, args=args, invocation_params=SimpleNamespace(dir=root))
     plugin.pytest_cmdline_main(config)  # type: ignore[arg-type]
     assert option.tx == (["popen"] * plugin.SIDE_BY_SIDE if whole else [])
+    assert not whole or option.loadscopereorder is False
     config.workerinput, option.numprocesses, option.tx = {}, None, []
     plugin.pytest_cmdline_main(config)  # type: ignore[arg-type]
     assert option.tx == []
+
+
+def test_the_files_that_begin_first_are_there() -> None:
+    names = {path.stem for path in Path(conftest.__file__).parent.glob("test_*.py")}
+    assert names > set(conftest.LONGEST_FIRST)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
