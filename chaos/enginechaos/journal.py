@@ -86,6 +86,11 @@ class Record:
     finished: float = 0.0
     incidents: list[Incident] = field(default_factory=list)
 
+    @property
+    def measured(self) -> Incident | None:
+        """The incident whose figures stand for the test: a control may go before it."""
+        return next((each for each in self.incidents if each.figures), None)
+
 
 @dataclass(frozen=True)
 class Journal:

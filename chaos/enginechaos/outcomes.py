@@ -34,8 +34,8 @@ def table(records: Sequence[Record]) -> Iterator[str]:
     rows: list[tuple[str, ...]] = [("hazard", "test", *_STEPS, "outcome")]
     for record in records:
         name = record.id.rpartition("::")[2]
-        figures = record.incidents[0].figures if record.incidents else {}
-        budget = record.incidents[0].budget if record.incidents else {}
+        measured = record.measured
+        figures, budget = (measured.figures, measured.budget) if measured else ({}, {})
         cells = [_cell(figures.get(step), budget.get(step)) for step in _STEPS]
         said = record.outcome.upper() if record.outcome == "inconclusive" else record.outcome
         rows.append((record.hazard, name, *cells, said))

@@ -121,7 +121,9 @@ def test_junit_tells_inconclusive_from_failed_and_is_xml_whatever_is_in_it() -> 
 
 
 def test_the_terminal_table_has_the_seconds_of_each_step() -> None:
-    head, row = outcomes.table([record("inconclusive", text="collective_hang")])
+    told = record("inconclusive", text="collective_hang")
+    told.incidents.insert(0, Incident("no fault"))
+    head, row = outcomes.table([told])
     assert head.split() == ["hazard", "test", "detect", "deliver", "resolve", "outcome"]
     assert "4.5 of 15 s" in row
     assert row.endswith("INCONCLUSIVE")
