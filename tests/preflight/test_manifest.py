@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from enginewatch.preflight.readers.kubernetes import quantity
 from enginewatch.preflight.readers.launch import Launch, workload_launches
-from enginewatch.preflight.readers.manifest import quantity, read_manifest
+from enginewatch.preflight.readers.manifest import read_manifest, unread_documents
 from enginewatch.preflight.readers.shell import ShellError
 from enginewatch.preflight.readers.yamldata import YamlDataError, read_yaml
 
@@ -81,6 +84,9 @@ services:
 """
 
 
+RESERVED = "{deploy: {resources: {reservations: {devices: [%s]}}}}"
+
+
 def launch(text: str) -> Launch:
     found = [
         each
@@ -93,7 +99,7 @@ def launch(text: str) -> Launch:
 
 def test_kubernetes() -> None:
     [workload] = read_manifest(read_yaml(DEPLOYMENT, "m.yml"), "m.yml")
-    assert (workload.name, workload.kind, workload.replicas) == ("chat/vllm", "Deployment", 2)
+    assert (workload.name, workload.kind) == ("chat/vllm", "Deployment")
     assert (workload.gpus, workload.gpu_resource) == (4, "nvidia.com/gpu")
     assert (workload.shm_bytes, workload.grace_s) == (16 << 30, 120)
     startup, liveness = workload.probes
@@ -135,6 +141,99 @@ def test_leader_and_workers_are_two() -> None:
         "big/l",
         "big/w",
     ]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "spec.template.spec",
+        "spec.jobTemplate.spec.template.spec",
+        "spec.predictor",
+        "spec.workers.0.template.spec",
+    ],
+)
+def test_pods_are_found_in_kinds_that_nobody_listed(path: str) -> None:
+    document: Any = {
+        "initContainers": [{"name": "side", "image": "x", "restartPolicy": "Always"}],
+        "containers": [{"name": "engine", "image": "y"}],
+    }
+    for key in reversed(path.split(".")):
+        document = [document] if key == "0" else {key: document}
+    text = json.dumps({"kind": "Unheard", "metadata": {"name": "chat"}, **document})
+    found = read_manifest(read_yaml(text, "m.yml"), "m.yml")
+    assert [each.name for each in found] == ["chat/side", "chat/engine"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kind: InferenceService\nspec: {predictor: {model: {args: [--x]}}}", "InferenceService"),
+        ("kind: Workflow\nspec: {templates: [{container: {command: [vllm]}}]}", "Workflow"),
+        ("engine: {resources: {limits: {nvidia.com/gpu: 8}}}", "without a kind"),
+        ("kind: Service\nspec: {ports: [{port: 80}]}", ""),
+        ("kind: ConfigMap\ndata: {args: 'a text', command: vllm serve m}", ""),
+        (DEPLOYMENT, ""),
+        (COMPOSE, ""),
+    ],
+)
+def test_what_an_operator_makes_pods_of_is_told(text: str, said: str) -> None:
+    found = list(unread_documents(read_yaml(text, "m.yml"), "m.yml"))
+    assert [said in each.what for each in found] == ([True] if said else [])
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "known"),
+    [
+        ("$(PLAIN)", "4", True),
+        ("$$(PLAIN)", "$(PLAIN)", True),
+        ("$(SECRET)", "$(SECRET)", False),
+        ("$(FROM_SECRET)", "$(FROM_SECRET)", False),
+        ("$(NOBODY)", "$(NOBODY)", True),
+        ("{{ .Values.tp }}", "{{ .Values.tp }}", False),
+    ],
+)
+def test_references(value: str, text: str, known: bool) -> None:
+    container = {
+        "image": "x",
+        "args": [value],
+        "env": [
+            {"name": "PLAIN", "value": "4"},
+            {"name": "SECRET", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}},
+            {"name": "FROM_SECRET", "value": "/models/$(SECRET)"},
+        ],
+    }
+    for sources, is_known in (([], known), ([{"configMapRef": {"name": "c"}}], None)):
+        pod = {"kind": "Pod", "spec": {"containers": [container | {"envFrom": sources}]}}
+        [found] = read_manifest(read_yaml(json.dumps(pod), "m.yml"), "m.yml")
+        [word] = found.words
+        # A config map may set what nobody else does.
+        expected = known and "NOBODY" not in value if is_known is None else is_known
+        assert (word.text, word.known) == (text, expected)
+
+
+@pytest.mark.parametrize(
+    ("service", "expected"),
+    [
+        ("{gpus: all}", -1),
+        ("{gpus: [{count: 2}]}", 2),
+        ("{gpus: [{count: 2}, {device_ids: ['0', '3', '5']}]}", 5),
+        ("{deploy: {resources: {reservations: {devices: [{capabilities: [gpu]}]}}}}", -1),
+        (
+            "{deploy: {resources: {reservations: {devices: [{capabilities: [[gpu]], count: 4}]}}}}",
+            4,
+        ),
+        (
+            "{deploy: {resources: {reservations: {devices: [{capabilities: [tpu], count: 4}]}}}}",
+            None,
+        ),
+        ("{gpus: [{count: '${N}'}]}", None),
+        ("{}", None),
+    ],
+)
+def test_gpus_of_a_service(service: str, expected: int | None) -> None:
+    text = f"services: {{chat: {service}}}" if service != "{}" else "services: {chat: {image: x}}"
+    [found] = read_manifest(read_yaml(text, "c.yml"), "c.yml")
+    assert found.gpus == expected
 
 
 @pytest.mark.parametrize(
@@ -183,8 +282,6 @@ _VALUE = st.recursive(
 @settings(deadline=None, max_examples=200)
 @given(_VALUE, st.sampled_from(["Pod", "Deployment", "LeaderWorkerSet", "List", ""]))
 def test_any_document_is_read(value: object, kind: str) -> None:
-    import json
-
     document = {**value, "kind": kind} if isinstance(value, dict) and kind else value
     with suppress(ShellError):
         for workload in read_manifest(read_yaml(json.dumps(document), "m.yml"), "m.yml"):

@@ -112,8 +112,7 @@ def _container(launch: Launch, evidence: Evidence) -> Iterator[Observed]:
     if container is None:
         return
     labels = {"launch": launch.where, "container": container.name or container.image}
-    sizes = [launch.settings[name] for name in _SIZES if name in launch.settings]
-    is_told = all(given.value is not None for given in sizes)
+    is_told = all(map(launch.is_told, _SIZES))
     needs = math.prod(map(launch.count, _SIZES)) if is_told else 0
     if is_told and container.gpus is not None and container.gpus >= 0:
         yield observed("enginewatch_preflight_container_gpus", container.gpus, evidence, **labels)

@@ -36,6 +36,8 @@ _NEEDED = frozenset(
      "quantization"}
 )  # fmt: skip
 """Settings without which no sum is worth anything, where a command has them from outside."""
+_MIG = re.compile(r"/mig-\d+g\.(\d+)gb")
+"""A MIG profile tells its memory (NVIDIA MIG user guide)."""
 _ONE_LAYER = re.compile(r"mtp|eagle|nextn", re.IGNORECASE)
 """Methods whose draft is one layer of the model's own width (and shares its embedding)."""
 
@@ -96,8 +98,7 @@ class Served:
     @property
     def is_told(self) -> bool:
         """Whether every setting that the sums need is one that is known here."""
-        settings = self.launch.settings
-        return all(settings[name].value is not None for name in _NEEDED & settings.keys())
+        return all(map(self.launch.is_told, _NEEDED))
 
     @property
     def name(self) -> str:
@@ -126,7 +127,7 @@ def served(facts: Facts) -> Iterator[Served]:
 
 
 def _served(launch: Launch, gpus: Gpus | None, demand: Demand | None, facts: Facts) -> Served:
-    memory = gpu_memory(gpus) if gpus else None
+    memory = _memory(launch, gpus)
     told = launch.text("quantization") or launch.text("dtype")
     model = _by_files(launch.text("model"), "model", facts) or _model(launch.text("model"), told)
     draft_name = launch.text("draft_model")
@@ -143,7 +144,7 @@ def _served(launch: Launch, gpus: Gpus | None, demand: Demand | None, facts: Fac
         for name, given in launch.settings.items()
         if given.value is None and name in _NEEDED
     ]
-    if model is None:
+    if model is None and launch.is_told("model"):
         missing.append(f"the shape of {launch.text('model') or 'a model that the command names'}")
     if draft_name and draft is None:
         missing.append(f"the shape of the draft {draft_name}")
@@ -152,7 +153,8 @@ def _served(launch: Launch, gpus: Gpus | None, demand: Demand | None, facts: Fac
     if gpus is None:
         missing.append("the GPUs")
     elif memory is None:
-        missing.append(f"the memory of {gpus.model}")
+        part = "the part that the container gets of " if _shares(launch) else ""
+        missing.append(f"the memory of {part}{gpus.model}")
     length = launch.number("max_model_len")
     longest = int(length) if length else (model.shape.length if model else 0)
     return Served(
@@ -178,6 +180,19 @@ def _cache(launch: Launch, facts: Facts) -> str:
     checkpoint = checkpoint_of(launch.text("model"), "model", facts)
     quantization = checkpoint.quantization if checkpoint else None
     return quantization.kv_cache if quantization else ""
+
+
+def _memory(launch: Launch, gpus: Gpus | None) -> int | None:
+    """Bytes of what the launch gets of one GPU: a part of it where its container asks for one."""
+    part = _MIG.search(launch.container.gpu_resource) if launch.container else None
+    if part is not None:
+        return int(part[1]) * _GIBI
+    return gpu_memory(gpus) if gpus and not _shares(launch) else None
+
+
+def _shares(launch: Launch) -> bool:
+    """Whether others use the same GPU, in turns (NVIDIA's device plugin, time-slicing)."""
+    return launch.container is not None and launch.container.gpu_resource.endswith(".shared")
 
 
 def gpu_memory(gpus: Gpus) -> int | None:

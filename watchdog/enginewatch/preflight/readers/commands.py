@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 from enginewatch.errors import EnginewatchError
 from enginewatch.preflight.readers.fronts import read_fronts
 from enginewatch.preflight.readers.launch import Launch, read_launches, workload_launches
-from enginewatch.preflight.readers.manifest import read_manifest
+from enginewatch.preflight.readers.manifest import read_manifest, unread_documents
 from enginewatch.preflight.readers.shell import Script, ShellError, read_script
 from enginewatch.preflight.readers.unread import Unread
-from enginewatch.preflight.readers.workload import Front, Workload
+from enginewatch.preflight.readers.workload import Front, Workload, is_template
 from enginewatch.preflight.readers.wrappers import program
 from enginewatch.preflight.readers.yamldata import YamlDataError, read_yaml
 
@@ -72,15 +72,24 @@ def started_by_manifest(text: str, name: str, files: Files) -> Started:
     try:
         documents = read_yaml(text, name)
     except YamlDataError as failure:
-        return Started(unread=(_unread(failure, name),))
+        found = _unread(failure, name)
+        if is_template(text):
+            hint = "it is a template: render it first, as with helm template"
+            found = found._replace(what=f"{found.what} ({hint})")
+        return Started(unread=(found,))
     workloads, fronts = read_manifest(documents, name), read_fronts(documents, name)
     launches: list[Launch] = []
-    unread: list[Unread] = []
+    unread = list(unread_documents(documents, name))
     for workload in workloads:
         try:
-            launches += workload_launches(workload, name, files)
+            started = workload_launches(workload, name, files)
         except ShellError as failure:
             unread.append(_unread(failure, workload.where))
+            continue
+        launches += started
+        if workload.gpus and not started:
+            what = f"{workload.name} asks for GPUs, and starts no engine that is known here"
+            unread.append(Unread(workload.where, what, "launch"))
     if not workloads and not fronts:
         unread.append(Unread(name, "no service and no pod in it", "launch"))
     elif not launches and not unread and not fronts:

@@ -56,6 +56,10 @@ class Launch:
         given = self.settings.get(name)
         return given.value if given else None
 
+    def is_told(self, name: str) -> bool:
+        """False for a setting whose value comes from outside; True for one that is not set."""
+        return name not in self.settings or self.value(name) is not None
+
     def number(self, name: str) -> float | None:
         """A setting's number, None where it is not given or is none."""
         value = self.value(name)

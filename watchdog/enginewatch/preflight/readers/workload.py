@@ -33,11 +33,38 @@ class Probe:
         return self.delay_s + self.period_s * self.failures
 
 
+def probe_of(
+    kind: str,
+    asks: str,
+    where: str,
+    given: Mapping[str, float | None],
+    defaults: Mapping[str, float],
+) -> Probe:
+    """With the defaults of its orchestrator where no time is given; both by `Probe`'s names."""
+    filled = {**defaults, **{name: value for name, value in given.items() if value is not None}}
+    return Probe(
+        kind=kind,
+        asks=asks,
+        where=where,
+        period_s=filled["period_s"],
+        timeout_s=filled["timeout_s"],
+        failures=int(filled["failures"]),
+        delay_s=filled["delay_s"],
+    )
+
+
+def is_template(text: str) -> bool:
+    """Whether a template's expression stands where its value will be (`{{ .Values.model }}`)."""
+    return "{{" in text
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """`words` are command and arguments; where only arguments are given, `entrypoint` is False.
 
-    `gpus` is how many the container gets, None where it does not say, -1 for all of the host.
+    `gpus` is how many the container gets, None where it does not say, -1 for all of the host;
+    `gpu_resource` is Kubernetes' name for them, which tells a part of a GPU
+    (`nvidia.com/mig-1g.10gb`) from a whole one.
     `shm_bytes` is the size of /dev/shm, None where it is the runtime's default; `shares_ipc`
     where it has the host's.
     """
@@ -55,7 +82,6 @@ class Workload:
     shares_ipc: bool = False
     probes: tuple[Probe, ...] = ()
     grace_s: float | None = None
-    replicas: int | None = None
     notes: tuple[str, ...] = ()
     """What it has that could not be read: a value from a secret, a file that is not here."""
 

@@ -57,6 +57,10 @@ class Tree:
     def each(self) -> list[Tree]:
         return self.value if isinstance(self.value, list) else []
 
+    def below(self) -> Iterator[Tree]:
+        """What a mapping or a list holds."""
+        yield from self.value.values() if isinstance(self.value, dict) else self.each()
+
     def text(self) -> str:
         """A scalar as text, empty for anything else."""
         if isinstance(self.value, bool):
