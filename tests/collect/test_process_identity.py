@@ -107,11 +107,11 @@ STUB = (
         # TensorRT-LLM
         ("python3 -m mpi4py.futures.server", "trtllm", "worker", "mpi4py.futures.server", "", ""),
         (
-            "/usr/bin/python3 -R -X faulthandler -W ignore -m mpi4py.futures.server",
+            "/usr/bin/python3 -R -Wignore -Xfaulthandler -m mpi4py.futures.server",
             *("trtllm", "worker", "mpi4py.futures.server", "", ""),
         ),
         (
-            "/usr/bin/python3 -c import os\nimport mpi4py /tmp/flashinfer -m mpi4py.futures.server",
+            "/usr/bin/python3 -R -c import os\nimport mpi4py /tmp/flashinfer -m mpi4py.futures.server",
             *("trtllm", "worker", "mpi4py.futures.server", "", ""),
         ),
         (
