@@ -111,7 +111,7 @@ STUB = (
             *("trtllm", "worker", "mpi4py.futures.server", "", ""),
         ),
         (
-            "/usr/bin/python3 -R -c import os\nimport mpi4py /tmp/flashinfer -m mpi4py.futures.server",
+            "python3 -R -c import os\nimport mpi4py /tmp/flashinfer -m mpi4py.futures.server",
             *("trtllm", "worker", "mpi4py.futures.server", "", ""),
         ),
         (
