@@ -35,14 +35,25 @@ def entry(dtype: str = "U8", shape: Any = (4,), offsets: Any = (0, 4)) -> dict[s
     return {"dtype": dtype, "shape": shape, "data_offsets": offsets}
 
 
+class Counted(io.BytesIO):
+    """Counts the bytes that were read."""
+
+    taken = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        found = super().read(size)
+        self.taken += len(found)
+        return found
+
+
 def test_elements_and_bytes_by_dtype() -> None:
     head, size = header(LAYER, format="pt")
-    ranges = Ranges(io.BytesIO(head + bytes(size)))
-    tensors = read_tensors(ranges)
+    stream = Counted(head + bytes(size))
+    tensors = read_tensors(Ranges(stream))
     assert tensors.elements == {"BF16": 2048, "F32": 1, "F4": 9}
     assert tensors.bytes == {"BF16": 4096, "F32": 4, "F4": 5}
     assert tensors.endings == {"weight": 1, "weight_scale": 1, "packed": 1}
-    assert ranges.taken == len(head)
+    assert stream.taken == len(head)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +131,6 @@ def test_all_shards_of_a_checkpoint(tmp_path: Path) -> None:
     )
     found = read_checkpoint(tmp_path)
     assert found.unread == ()
-    assert found.architecture == "LlamaForCausalLM"
     assert found.dtype == "bfloat16"
     assert found.weights.elements == {"BF16": 100, "U8": 50, "F8_E4M3": 10, "F32": 1}
     assert found.weights.size == 200 + 50 + 10 + 4
@@ -257,7 +267,6 @@ def test_model_optimizer_s_file_counts_before_config_json(tmp_path: Path) -> Non
     )
     found = read_checkpoint(tmp_path).quantization
     assert (found.format, found.kv_cache, found.group_size) == ("NVFP4", "FP8", 16)
-    assert (found.producer, found.excluded) == ("modelopt 0.27.0", 2)
 
 
 @given(JSON)
@@ -270,7 +279,6 @@ def test_configurations_of_any_json_never_raise(tmp_path_factory: Any, value: An
         )
     found = read_checkpoint(folder)
     assert isinstance(found.dtype, str)
-    assert isinstance(found.architecture, str)
 
 
 def test_a_checkpoint_of_200_gigabytes_costs_its_headers(

@@ -59,7 +59,6 @@ async def look(
         url=url if "://" in url else f"http://{url}",
         result=str(ended.result),
         seconds=ended.duration,
-        status=ended.status,
         problem=probe.problem,
         health=ended.health,
         model=probe.model or "",

@@ -21,6 +21,7 @@ from enginewatch.config import PreflightConfig
 from enginewatch.errors import EnginewatchError
 from enginewatch.evidence.ring import EvidenceRing
 from enginewatch.model import METRIC_NAME, Labels, Matcher, MatchOp, Millis, Sample
+from enginewatch.preflight.capability import parse_capability
 from enginewatch.preflight.facts import Facts
 from enginewatch.preflight.finding import Finding
 from enginewatch.preflight.inputs import Inputs, gather
@@ -162,8 +163,7 @@ def known_gpus(storage: Storage, now: Millis) -> Iterator[Gpus]:
         driver = labels.get("driver_version", "")
         kinds[name, capability, memory.get(labels.get("uuid")), driver] += 1
     for (name, capability, size, driver), count in kinds.items():
-        major, _, minor = capability.partition(".")
-        told = (int(major), int(minor)) if major.isdigit() and minor.isdigit() else None
+        told = parse_capability(capability)
         yield Gpus(name, count, "NVML", capability=told, memory=size, driver=driver)
 
 

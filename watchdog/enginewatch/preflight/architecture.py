@@ -39,8 +39,6 @@ from enginewatch.preflight.targets import Target, runtimes, targets
 _PREFIX: Final = "enginewatch_preflight_"
 _CODE, _PTX = 2, 1
 _RANK_FILE: Final = re.compile(r"(?:^|/)rank\d+\.engine$")
-_SERVE_ENGINES: Final = ("trtllm", "triton")
-_BUILDERS: Final = ("trtllm-build",)
 
 
 class Built(NamedTuple):
@@ -109,7 +107,7 @@ def _engine(engine: EngineDir) -> Iterator[Observed]:
 def _parallel(engine: EngineDir, facts: Facts) -> Iterator[Observed]:
     """What the engine was split into beside what a command that serves it starts."""
     for launch in facts.launches:
-        if launch.runtime not in _SERVE_ENGINES or launch.launcher in _BUILDERS:
+        if not launch.serves_engine:
             continue
         tensor, pipeline = launch.number("tensor_parallel"), launch.number("pipeline_parallel")
         # Triton starts ranks, and leaves it to the engine what they split.

@@ -5,19 +5,17 @@ A path that isn't there is wrong use; what is wrong inside is an `Unread`.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Final
 
 from enginewatch.preflight.errors import PreflightError
 from enginewatch.preflight.facts import Facts
 from enginewatch.preflight.readers.engine_dir import read_engine_dir
-from enginewatch.preflight.readers.gpu_code import read_gpu_code
+from enginewatch.preflight.readers.gpu_code import LIBRARY, read_gpu_code
 from enginewatch.preflight.readers.repository import read_repository
 from enginewatch.preflight.readers.stampfile import read_stamp
 from enginewatch.preflight.readers.unread import Unread
 
-_LIBRARIES: Final = re.compile(r"\.(?:so(?:\.\d+)*|cubin|fatbin|whl)$")
 _MOST_LIBRARIES: Final = 5_000
 _DEEPEST: Final = 6
 
@@ -105,6 +103,6 @@ def _libraries(path: Path, depth: int = 0) -> list[Path]:
     for each in sorted(path.iterdir()):
         if each.is_dir() and not each.is_symlink() and depth < _DEEPEST:
             found += _libraries(each, depth + 1)
-        elif _LIBRARIES.search(each.name) and each.is_file():
+        elif (LIBRARY.search(each.name) or each.suffix == ".whl") and each.is_file():
             found.append(each)
     return found

@@ -14,10 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from enginewatch.evidence.fields import Value
 from enginewatch.evidence.tables import load_table
 from enginewatch.model import compile_re2
-from enginewatch.preflight.capability import Capability, parse_capability
+from enginewatch.preflight.capability import Capability, capability_of
 from enginewatch.rulepack import rules_path
 
 _WORDS: Final = re.compile(r"\b(?:nvidia|geforce|tesla|quadro|graphics device)\b")
@@ -149,7 +148,7 @@ def load_devices(root: Path) -> Devices:
 
 def _architecture(row: Mapping[str, Any]) -> Architecture:
     return Architecture(
-        capability=_capability(row),
+        capability=capability_of(str(row["capability"])),
         name=row["architecture"],
         shared_per_multiprocessor=row["shared_per_sm"],
         multiprocessors=(row["sm_min"], row["sm_max"]),
@@ -170,16 +169,9 @@ def _gpu(row: Mapping[str, Any]) -> Gpu:
     return Gpu(
         name=row["gpu"],
         names=compile_re2(row.get("names") or row["gpu"].lower().replace(" ", " ?")),
-        capability=_capability(row),
+        capability=capability_of(str(row["capability"])),
         multiprocessors=row["sm"],
         bus=row.get("bus"),
         l2=None if l2 is None else l2 * _MEBI,
         memory=None if memory is None else memory * _GIBI,
     )
-
-
-def _capability(row: Mapping[str, Value]) -> Capability:
-    found = parse_capability(str(row["capability"]))
-    if found is None:
-        raise ValueError(f"{row['capability']!r} is no compute capability")
-    return found

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from enginewatch.evidence.tables import load_table
 from enginewatch.model import compile_re2
-from enginewatch.preflight.capability import Capability, parse_capability
+from enginewatch.preflight.capability import Capability, capability_of
 from enginewatch.preflight.readers.quantization import Quantization
 from enginewatch.rulepack import rules_path
 
@@ -94,18 +94,11 @@ def _capabilities(text: str) -> Callable[[Capability], bool]:
         found = _RANGE.fullmatch(part)
         if found is None:
             raise ValueError(f"{part!r} is no range of compute capabilities")
-        first = _capability(found[1])
-        last = Capability(99, 9) if found[2] else _capability(found[3] or found[1])
+        first = capability_of(found[1])
+        last = Capability(99, 9) if found[2] else capability_of(found[3] or found[1])
         ranges.append((first, last))
 
     def among(gpu: Capability) -> bool:
         return any(first <= gpu <= last for first, last in ranges)
 
     return among
-
-
-def _capability(text: str) -> Capability:
-    found = parse_capability(text)
-    if found is None:
-        raise ValueError(f"{text!r} is no compute capability")
-    return found

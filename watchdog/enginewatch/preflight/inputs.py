@@ -37,7 +37,7 @@ from enginewatch.preflight.readers.commands import (
 from enginewatch.preflight.readers.demand import declared_demand
 from enginewatch.preflight.readers.gpus import declared_gpus
 from enginewatch.preflight.readers.named import Named
-from enginewatch.preflight.readers.unread import Unread
+from enginewatch.preflight.readers.unread import Unread, not_read
 from enginewatch.preflight.readers.versions import declared_version, read_freeze
 from enginewatch.preflight.recorded import recorded_demand
 
@@ -62,9 +62,7 @@ def read_text(path: Path, option: str) -> str | Unread:
         with path.open("rb") as file:
             raw = file.read(MOST_TEXT + 1)
     except OSError as failure:
-        raise PreflightError(
-            f"can't be read: {failure.strerror}", where=f"{option} {path}"
-        ) from None
+        raise PreflightError(not_read(failure), where=f"{option} {path}") from None
     if len(raw) > MOST_TEXT:
         return Unread(str(path), f"longer than {MOST_TEXT >> 20} MiB, which no such file is")
     try:

@@ -94,7 +94,7 @@ def _part(each: Served) -> float | None:
 def samples(facts: Facts) -> Iterator[Observed]:
     """Bytes on the fullest rank where the name does not say otherwise; each by launch and GPU."""
     for each in served(facts):
-        labels = _labels(each)
+        labels = each.labels
         launch = each.launch
         evidence = Evidence(launch.where, 0, launch.command)
         for missing in each.missing:
@@ -121,19 +121,9 @@ def samples(facts: Facts) -> Iterator[Observed]:
         yield from _of_sum(each_sum)
 
 
-def _labels(each: Served) -> dict[str, str]:
-    gpu = each.gpus.model if each.gpus else ""
-    return {
-        "launch": each.launch.where,
-        "model": each.name,
-        "gpu": gpu,
-        "runtime": each.launch.runtime,
-    }
-
-
 def _of_sum(each: Sum) -> Iterator[Observed]:
     of, found = each.of, each.estimate
-    labels = _labels(of)
+    labels = of.labels
     evidence = Evidence(of.launch.where, 0, of.launch.command)
     yield observed(f"{_PREFIX}_fixed_bytes", found.total, evidence, **labels)
     yield observed(f"{_PREFIX}_token_bytes", found.token, evidence, **labels)

@@ -17,11 +17,10 @@ from enginewatch.preflight.readers.checkpoint import Checkpoint
 from enginewatch.preflight.readers.flags import Given
 from enginewatch.preflight.readers.launch import Launch
 from enginewatch.preflight.shapes import shape_of_config
+from enginewatch.preflight.targets import runtimes
 
 _SETTINGS: Final = {"model": "model", "draft": "draft_model"}
 """The setting of a launch by the role of a model."""
-_RUNTIMES: Final = {"vllm": "vllm", "tensorrt-llm": "trtllm", "sglang": "sglang"}
-"""By the distribution that a version is declared of."""
 
 
 def launches_of(facts: Facts) -> Iterator[Launch]:
@@ -45,10 +44,9 @@ def _plain_launch(model: Given, given: Mapping[str, Given], facts: Facts) -> Lau
     """The model alone, over all GPUs of the first kind, by the runtime that is declared."""
     gpus = next(iter(facts.gpus), None)
     spread = {"tensor_parallel": Given(gpus.count, gpus.where, "--gpus")} if gpus else {}
-    names = {each.name for each in facts.versions}
     return Launch(
         launcher=model.by,
-        runtime=next((ours for name, ours in _RUNTIMES.items() if name in names), ""),
+        runtime=next(iter(runtimes(facts)), ""),
         where=model.where,
         command=f"{model.where} {gpus.where}" if gpus else model.where,
         settings={**given, **spread},

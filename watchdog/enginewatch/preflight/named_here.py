@@ -15,8 +15,6 @@ from enginewatch.preflight.readers.checkpoint import CONFIG, read_checkpoint
 from enginewatch.preflight.readers.launch import Launch
 
 _ROLES: Final = {"model": "model", "draft_model": "draft"}
-_OUTPUT: Final = ("trtllm-build",)
-"""Launchers that may name a directory before it is filled."""
 
 
 def named_here(facts: Facts) -> Facts:
@@ -38,7 +36,8 @@ def named_here(facts: Facts) -> Facts:
 
 def _paths(facts: Facts) -> Iterator[tuple[Path, str]]:
     for launch in facts.launches:
-        if launch.container is not None or launch.launcher in _OUTPUT:
+        # What is built is named before it is there.
+        if launch.container is not None or launch.builds:
             continue
         for setting, role in (*_ROLES.items(), ("model_repository", "repository")):
             path = _directory(launch, setting)

@@ -154,13 +154,7 @@ def samples(facts: Facts) -> Iterator[Observed]:
 
 def _of_step(each: Served, step: Step) -> Iterator[Observed]:
     launch, demand = each.launch, each.demand
-    labels = {
-        "launch": launch.where,
-        "model": each.name,
-        "gpu": each.gpus.model if each.gpus else "",
-        "runtime": launch.runtime,
-        "budget": "given" if step.tokens_given else "default",
-    }
+    labels = {**each.labels, "budget": "given" if step.tokens_given else "default"}
     evidence = Evidence(launch.where_of("max_num_batched_tokens"), 0, launch.command)
     yield observed(f"{_PREFIX}_budget_tokens", step.tokens, evidence, **labels)
     yield observed(f"{_PREFIX}_speculative_tokens", each.speculative, evidence, **labels)

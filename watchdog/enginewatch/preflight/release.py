@@ -7,10 +7,9 @@ from typing import Final
 from enginewatch.preflight.facts import Facts
 from enginewatch.preflight.pins import image_of, numbers
 from enginewatch.preflight.readers.launch import Launch
-from enginewatch.preflight.readers.versions import HERE
+from enginewatch.preflight.readers.versions import HERE, RUNTIMES
 
-_DISTRIBUTIONS: Final = {"vllm": "vllm", "trtllm": "tensorrt-llm", "sglang": "sglang"}
-"""The distribution of each runtime."""
+_DISTRIBUTIONS: Final = {runtime: name for name, runtime in RUNTIMES.items()}
 
 Release = tuple[int, ...]
 """The numbers of a version; empty where it is not known."""

@@ -101,6 +101,16 @@ class Served:
         return all(map(self.launch.is_told, _NEEDED))
 
     @property
+    def labels(self) -> dict[str, str]:
+        """Of the samples that are about it."""
+        return {
+            "launch": self.launch.where,
+            "model": self.name,
+            "gpu": self.gpus.model if self.gpus else "",
+            "runtime": self.launch.runtime,
+        }
+
+    @property
     def name(self) -> str:
         """The model as the command names it."""
         return self.launch.text("model") or "the model"
@@ -120,7 +130,7 @@ def served(facts: Facts) -> Iterator[Served]:
     """Every launch of a server, on every kind of GPU that is declared."""
     demand = combined(facts.demands)
     for launch in launches_of(facts):
-        if launch.launcher in {"trtllm-build", "tritonserver", "launch_triton_server.py"}:
+        if launch.builds or launch.runtime == "triton":
             continue
         for gpus in facts.gpus or (None,):
             yield _served(launch, gpus, demand, facts)

@@ -45,7 +45,6 @@ _ASKED: Final[Mapping[str, str]] = {
     "max_model_len": "max_seq_len",
 }
 """Settings of a launch, and the limit of the build that bounds each."""
-_ENGINE_RUNTIMES: Final = ("trtllm", "triton")
 
 
 class Change(NamedTuple):
@@ -148,7 +147,7 @@ def _written(was: Mapping[str, object], now: Mapping[str, object]) -> Iterator[C
 def _limits(engine: EngineDir, launches: tuple[Launch, ...]) -> Iterator[Observed]:
     """What a command that serves engines asks for beyond what this one was built for."""
     for launch in launches:
-        if launch.runtime not in _ENGINE_RUNTIMES or launch.launcher == "trtllm-build":
+        if not launch.serves_engine:
             continue
         for setting, limit in _ASKED.items():
             asked, built = launch.number(setting), engine.built(limit)

@@ -18,8 +18,9 @@ from enginewatch.preflight.readers.checkpoint import CONFIG, INDEX, QUANTIZED, C
 from enginewatch.preflight.readers.digest import Digest, Progress, sampled, whole
 from enginewatch.preflight.readers.engine_dir import EngineDir
 from enginewatch.preflight.readers.jsonfile import text
-from enginewatch.preflight.readers.plan import Kind
+from enginewatch.preflight.readers.plan import SUFFIXES, Kind
 from enginewatch.preflight.readers.stampfile import Stamp
+from enginewatch.preflight.readers.unread import not_read
 from enginewatch.preflight.readers.versions import Version
 from enginewatch.preflight.targets import Target
 
@@ -34,7 +35,6 @@ LIMITS: Final = (
 VERSIONS: Final = ("tensorrt", "tensorrt-llm", "cuda", "driver")
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
-_ENGINES: Final = re.compile(r"rank\d+\.engine|.*\.(?:engine|plan|trt)")
 _MODEL_FILES: Final = (CONFIG, QUANTIZED, INDEX)
 
 
@@ -88,13 +88,13 @@ def _digests(folder: Path, names: Iterator[str], progress: Progress | None) -> d
     try:
         return {name: whole(folder / name, progress) for name in names}
     except OSError as failure:
-        what = f"can't be read: {failure.strerror or failure}"
+        what = not_read(failure)
         raise PreflightError(what, where=str(folder)) from None
 
 
 def _engine_files(folder: Path) -> Iterator[str]:
     for path in sorted(folder.iterdir()):
-        if path.is_file() and (_ENGINES.fullmatch(path.name) or path.name == CONFIG):
+        if path.is_file() and (path.suffix in SUFFIXES or path.name == CONFIG):
             yield path.name
 
 
@@ -166,7 +166,7 @@ def altered(
                 continue
             now = whole(path, progress) if fully and was.whole else sampled(path)
         except OSError as failure:
-            yield name, f"can't be read: {failure.strerror or failure}"
+            yield name, not_read(failure)
             continue
         if now.sampled != was.sampled or (now.whole and now.whole != was.whole):
             yield name, "has another content"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from enginewatch.preflight.capability import Capability
-from enginewatch.preflight.devices import Devices, shipped_devices
+from enginewatch.preflight.devices import shipped_devices
 from enginewatch.preflight.facts import Facts
-
-_RUNTIMES: Final = {"tensorrt-llm": "trtllm", "vllm": "vllm", "sglang": "sglang"}
+from enginewatch.preflight.readers.versions import RUNTIMES
 
 
 class Target(NamedTuple):
@@ -29,10 +28,10 @@ class Target(NamedTuple):
         return bool(architecture and architecture.tegra)
 
 
-def targets(facts: Facts, devices: Devices | None = None) -> Iterator[Target]:
-    known = devices or shipped_devices()
+def targets(facts: Facts) -> Iterator[Target]:
+    """One for each model of GPU, in the order in which they were given."""
     for each in facts.gpus:
-        row = known.named(each.model)
+        row = shipped_devices().named(each.model)
         capability = Capability(*each.capability) if each.capability else None
         if capability is None and row is not None:
             capability = row.capability
@@ -45,5 +44,5 @@ def runtimes(facts: Facts) -> tuple[str, ...]:
     if any(model.is_trtllm for each in facts.repositories for model in each.models):
         found.append("trtllm")
     if not found:
-        found = [_RUNTIMES[each.name] for each in facts.versions if each.name in _RUNTIMES]
+        found = [RUNTIMES[each.name] for each in facts.versions if each.name in RUNTIMES]
     return tuple(dict.fromkeys(found))

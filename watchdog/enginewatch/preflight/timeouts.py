@@ -76,7 +76,7 @@ def known_variables() -> Mapping[str, Variable]:
 def samples(facts: Facts) -> Iterator[Observed]:
     """`enginewatch_preflight_clock_seconds` by `clock`, and settings that nothing reads."""
     for launch in facts.launches:
-        if launch.launcher != "trtllm-build":
+        if not launch.builds:
             yield from _of_launch(launch, release_of(launch, facts))
     seen = [launch.container for launch in facts.launches if launch.container is not None]
     for workload in seen or facts.workloads:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from enginewatch.preflight.readers.jsonfile import at, is_there, read_object, text
+from enginewatch.preflight.readers.jsonfile import is_there, read_object, text
 from enginewatch.preflight.readers.quantization import Quantization, of_config, of_modelopt
 from enginewatch.preflight.readers.safetensors import (
     HeaderError,
@@ -19,7 +19,7 @@ from enginewatch.preflight.readers.safetensors import (
     read_safetensors,
     shards,
 )
-from enginewatch.preflight.readers.unread import Unread
+from enginewatch.preflight.readers.unread import Unread, not_read
 
 INDEX: Final = "model.safetensors.index.json"
 CONFIG: Final = "config.json"
@@ -46,12 +46,6 @@ class Checkpoint:
     quantization: Quantization | None = None
     weights: Tensors | None = None
     unread: tuple[Unread, ...] = ()
-
-    @property
-    def architecture(self) -> str:
-        """The first of `architectures`, such as `LlamaForCausalLM`."""
-        found = at(self.config, "architectures")
-        return found[0] if isinstance(found, list) and found and isinstance(found[0], str) else ""
 
     @property
     def dtype(self) -> str:
@@ -114,7 +108,7 @@ def _weights(folder: Path, unread: list[Unread]) -> Tensors | None:
             unread.append(Unread(str(folder / name), str(failure), "memory"))
             continue
         except OSError as failure:
-            what = f"can't be read: {failure.strerror or failure}"
+            what = not_read(failure)
             unread.append(Unread(str(folder / name), what, "memory"))
             continue
         if expected is not None and found.names != expected:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from enginewatch.errors import EnginewatchError
 from enginewatch.preflight.readers.fronts import read_fronts
 from enginewatch.preflight.readers.launch import Launch, read_launches, workload_launches
+from enginewatch.preflight.readers.launchers.base import Files
 from enginewatch.preflight.readers.manifest import read_manifest, unread_documents
 from enginewatch.preflight.readers.shell import Script, ShellError, read_script
 from enginewatch.preflight.readers.unread import Unread
@@ -28,8 +29,6 @@ _CARRIERS: Final = frozenset(
 )  # fmt: skip
 """Programs that run what stands behind them on another machine, in another session or later."""
 _STARTS: Final = re.compile(r"\b(?:vllm serve|vllm\.entrypoints|trtllm-|tritonserver|sglang)")
-
-Files = Callable[[str], str | None]
 
 
 class Started(NamedTuple):

@@ -21,7 +21,6 @@ class Endpoint:
     url: str
     result: str
     seconds: float
-    status: int = 0
     problem: str = ""
     health: int | None = None
     model: str = ""

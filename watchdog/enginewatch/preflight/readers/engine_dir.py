@@ -12,14 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from enginewatch.preflight.readers.checkpoint import CONFIG
 from enginewatch.preflight.readers.jsonfile import is_there, read_object, text, whole
-from enginewatch.preflight.readers.plan import Plan, read_plan
-from enginewatch.preflight.readers.unread import Unread
-
-CONFIG: Final = "config.json"
+from enginewatch.preflight.readers.plan import SUFFIXES, Plan, read_plan
+from enginewatch.preflight.readers.unread import Unread, not_read
 
 _RANK: Final = re.compile(r"rank(\d{1,5})\.engine")
-_OTHER_PLANS: Final = (".engine", ".plan", ".trt")
 _MOST_FILES: Final = 2_000
 _CHECK: Final = "architecture"
 
@@ -99,7 +97,7 @@ def read_engine_dir(folder: Path) -> EngineDir:
     try:
         names = sorted(path.name for path in folder.iterdir())
     except OSError as failure:
-        what = f"can't be read: {failure.strerror or failure}"
+        what = not_read(failure)
         return EngineDir(where=str(folder), unread=(Unread(str(folder), what, _CHECK),))
     if len(names) > _MOST_FILES:
         unread.append(Unread(str(folder), f"holds {len(names)} files: no engine does", _CHECK))
@@ -108,7 +106,7 @@ def read_engine_dir(folder: Path) -> EngineDir:
         rank = _RANK.fullmatch(name)
         if rank is not None:
             ranks[int(rank[1])] = read_plan(folder / name)
-        elif name.endswith(_OTHER_PLANS):
+        elif name.endswith(SUFFIXES):
             others.append(read_plan(folder / name))
     if not ranks and not others and not unread:
         what = "holds no rankN.engine and no other plan"

@@ -43,9 +43,7 @@ class Flag(NamedTuple):
     aliases: tuple[str, ...]
     since: str
     removed: str
-    default: str
     gone: str
-    source: str
 
 
 class Given(NamedTuple):
@@ -95,9 +93,7 @@ def flag_table(name: str) -> FlagTable:
             tuple(text.get("alias", "").split()),
             text.get("since", ""),
             text.get("removed", ""),
-            text.get("default", ""),
             text.get("instead", ""),
-            text.get("source", ""),
         )
         for each in (flag.name, *flag.aliases):
             by_name[each] = flag

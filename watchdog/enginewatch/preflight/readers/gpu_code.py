@@ -20,6 +20,7 @@ from typing import IO, BinaryIO, Final
 from enginewatch.preflight.readers import elf, fatbin
 from enginewatch.preflight.readers.gpu_target import Form, Target, parse_target
 from enginewatch.preflight.readers.ranges import Ranges, ShortError
+from enginewatch.preflight.readers.unread import not_read
 
 MOST_MEMBERS: Final = 50_000
 LARGEST_MEMBER: Final = 8 << 30
@@ -30,12 +31,14 @@ MOST_LOOSE: Final = 20_000
 MOST_EXPANSION: Final = 100
 """How many times its packed size a library may have; real ones have 2 to 12 times."""
 
+LIBRARY: Final = re.compile(r"\.(?:so(?:\.\d+)*|cubin|fatbin|pyd|ptx)$")
+"""Names of files that can hold GPU code."""
+
 _FATBIN_SECTIONS: Final = (".nv_fatbin", "__nv_relfatbin")
 _DATA_SECTIONS: Final = (".rodata", ".data", ".data.rel.ro", ".lrodata", ".ldata")
 _LARGEST_DATA: Final = 2 << 30
 _PIECE: Final = 1 << 22
 _ZIP: Final = b"PK\x03\x04"
-_LIBRARY: Final = re.compile(r"\.(?:so(?:\.\d+)*|cubin|fatbin|pyd|ptx)$")
 _PTX_TARGET: Final = re.compile(rb"^\s*\.target\s+(sm_\d{2,3}[af]?)", re.MULTILINE)
 _CUDA_IMAGE: Final = elf.MAGIC + b"\x02\x01\x01"
 _HEAD: Final = 8_192
@@ -70,7 +73,7 @@ def read_gpu_code(path: Path) -> tuple[GpuCode, ...]:
                 return tuple(_wheel(stream, where))
             return (read_stream(stream, where),)
     except OSError as failure:
-        return (GpuCode(where, problem=f"can't be read: {failure.strerror or failure}"),)
+        return (GpuCode(where, problem=not_read(failure)),)
 
 
 def read_stream(stream: BinaryIO, where: str) -> GpuCode:
@@ -154,7 +157,7 @@ def _wheel(stream: BinaryIO, where: str) -> Iterator[GpuCode]:
                 return
             room = LARGEST_WHEEL
             for member in members:
-                if _LIBRARY.search(member.filename):
+                if LIBRARY.search(member.filename):
                     room -= member.file_size
                     yield from _member(archive, member, f"{where}!{member.filename}", room)
     except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as failure:

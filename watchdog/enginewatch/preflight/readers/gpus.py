@@ -25,7 +25,6 @@ class Gpus:
     where: str
     capability: tuple[int, int] | None = None
     memory: int | None = None
-    multiprocessors: int | None = None
     driver: str = ""
 
 

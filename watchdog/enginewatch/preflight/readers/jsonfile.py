@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from enginewatch.preflight.readers.unread import Unread
+from enginewatch.preflight.readers.unread import Unread, not_read
 
 LARGEST: Final = 64 << 20
 """Bytes; the index of a checkpoint with 100,000 tensors has about 10 MB."""
@@ -20,7 +20,7 @@ def read_object(path: Path, check: str = "") -> dict[str, Any] | Unread:
         with path.open("rb") as stream:
             raw = stream.read(LARGEST + 1)
     except OSError as failure:
-        return Unread(str(path), f"can't be read: {failure.strerror or failure}", check)
+        return Unread(str(path), not_read(failure), check)
     if len(raw) > LARGEST:
         return Unread(str(path), f"longer than {LARGEST >> 20} MiB, which no such file is", check)
     try:

@@ -52,6 +52,16 @@ class Launch:
     container: Workload | None = None
     ranks: int | None = None
 
+    @property
+    def builds(self) -> bool:
+        """Whether it builds an engine and serves none."""
+        return self.launcher == "trtllm-build"
+
+    @property
+    def serves_engine(self) -> bool:
+        """Whether it serves an engine that was built before."""
+        return self.runtime in {"trtllm", "triton"} and not self.builds
+
     def value(self, name: str) -> Json:
         given = self.settings.get(name)
         return given.value if given else None

@@ -40,12 +40,16 @@ from enginewatch.evidence.tables import load_table
 from enginewatch.preflight.devices import Device, Devices, shipped_devices
 from enginewatch.preflight.readers.plan_flat import is_flat, read_flat
 from enginewatch.preflight.readers.plan_record import MARKED, UNMARKED, Record, read_record
+from enginewatch.preflight.readers.unread import not_read
 from enginewatch.rulepack import rules_path
 
 HEAD: Final = 4_096
 """Bytes from the plan's start that are enough."""
 LARGEST_CHECKED: Final = 64 << 20
 """Bytes of a body whose checksum is computed."""
+
+SUFFIXES: Final = (".engine", ".plan", ".trt")
+"""Of the files that hold a plan."""
 
 _LONGEST_PREFIX: Final = 1 << 20
 _MAGICS: Final = (b"ftrt", b"ptrt")
@@ -138,9 +142,7 @@ def read_plan(path: Path, where: str = "") -> Plan:
             plan = parse_plan(head, size - start, where=name)
             return _checked(plan, head, stream, start)
     except OSError as failure:
-        return Plan(
-            where=name, kind=Kind.UNKNOWN, problem=f"can't be read: {failure.strerror or failure}"
-        )
+        return Plan(where=name, kind=Kind.UNKNOWN, problem=not_read(failure))
 
 
 def plan_offset(head: bytes) -> int:
@@ -151,18 +153,10 @@ def plan_offset(head: bytes) -> int:
     return 4 + length if 2 <= length < _LONGEST_PREFIX else 0
 
 
-def parse_plan(
-    head: bytes,
-    size: int,
-    *,
-    where: str = "",
-    devices: Devices | None = None,
-    releases: frozenset[str] | None = None,
-) -> Plan:
+def parse_plan(head: bytes, size: int, *, where: str = "") -> Plan:
     """The plan whose first bytes are `head` and which is `size` bytes long. Never raises."""
     plan = Plan(where=where, kind=Kind.UNKNOWN, size=size)
-    known = shipped_releases() if releases is None else releases
-    table = devices or shipped_devices()
+    known, table = shipped_releases(), shipped_devices()
     try:
         if head.startswith(b"ftrt"):
             return _container(plan, head, size, table)

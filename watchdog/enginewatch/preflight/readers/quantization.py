@@ -6,7 +6,7 @@ Read: `hf_quant_config.json` (NVIDIA's Model Optimizer) and `quantization_config
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,10 +29,7 @@ class Quantization:
     bits: int | None = None
     group_size: int | None = None
     block: tuple[int, ...] = ()
-    producer: str = ""
     static_activations: bool | None = None
-    excluded: int = 0
-    """Modules that were left in their own precision."""
 
     @property
     def written(self) -> str:
@@ -43,10 +40,7 @@ class Quantization:
 def of_modelopt(document: Mapping[str, Any], where: str) -> Quantization | None:
     """`hf_quant_config.json`; None where it quantizes nothing."""
     own = at(document, "quantization")
-    producer = " ".join(
-        filter(None, (text(document, "producer", "name"), text(document, "producer", "version")))
-    )
-    return _modelopt(own, where, producer) if isinstance(own, dict) else None
+    return _modelopt(own, where) if isinstance(own, dict) else None
 
 
 def of_config(config: Mapping[str, Any], where: str) -> Quantization | None:
@@ -61,10 +55,7 @@ def of_config(config: Mapping[str, Any], where: str) -> Quantization | None:
     method = text(own, "quant_method").lower()
     if method.startswith("modelopt") or text(own, "quant_algo"):
         nested = at(own, "quantization")
-        producer = " ".join(
-            filter(None, (text(own, "producer", "name"), text(own, "producer", "version")))
-        )
-        return _modelopt(nested if isinstance(nested, dict) else own, where, producer, method)
+        return _modelopt(nested if isinstance(nested, dict) else own, where, method)
     if method == "compressed-tensors":
         return _compressed(own, where)
     if method == "bitsandbytes":
@@ -80,13 +71,10 @@ def of_config(config: Mapping[str, Any], where: str) -> Quantization | None:
         group_size=whole(own, "group_size"),
         block=_block(own),
         static_activations=_static(text(own, "activation_scheme")),
-        excluded=_excluded(own),
     )
 
 
-def _modelopt(
-    own: Mapping[str, Any], where: str, producer: str, method: str = "modelopt"
-) -> Quantization | None:
+def _modelopt(own: Mapping[str, Any], where: str, method: str = "") -> Quantization | None:
     algo = text(own, "quant_algo")
     kv_cache = text(own, "kv_cache_quant_algo") or text(own, "kv_cache_scheme", "type")
     if not algo and not kv_cache:
@@ -97,8 +85,6 @@ def _modelopt(
         format=algo,
         kv_cache=kv_cache,
         group_size=whole(own, "group_size"),
-        producer=producer,
-        excluded=_excluded(own),
     )
 
 
@@ -117,7 +103,6 @@ def _compressed(own: Mapping[str, Any], where: str) -> Quantization:
         bits=whole(first, "weights", "num_bits"),
         group_size=whole(first, "weights", "group_size"),
         static_activations=not dynamic if isinstance(dynamic, bool) else None,
-        excluded=_excluded(own),
     )
 
 
@@ -130,14 +115,3 @@ def _block(own: Mapping[str, Any]) -> tuple[int, ...]:
 
 def _static(scheme: str) -> bool | None:
     return {"static": True, "dynamic": False}.get(scheme.lower())
-
-
-def _excluded(own: Mapping[str, Any]) -> int:
-    return max((len(found) for found in _lists(own)), default=0)
-
-
-def _lists(own: Mapping[str, Any]) -> Iterator[list[Any]]:
-    for key in ("exclude_modules", "ignore", "modules_to_not_convert", "ignored_layers"):
-        found = at(own, key)
-        if isinstance(found, list):
-            yield found

@@ -11,12 +11,11 @@ class ShortError(Exception):
 
 
 class Ranges:
-    """A seekable stream read in pieces. `taken` counts the bytes that were read."""
+    """A seekable stream read in pieces."""
 
     def __init__(self, stream: BinaryIO):
         self._stream: Final = stream
         self.size: Final = stream.seek(0, os.SEEK_END)
-        self.taken = 0
 
     def read(self, at: int, count: int) -> bytes:
         """Exactly `count` bytes. Raises ShortError, OSError."""
@@ -24,7 +23,6 @@ class Ranges:
             raise ShortError
         self._stream.seek(at)
         found = self._stream.read(count)
-        self.taken += len(found)
         if len(found) < count:
             raise ShortError
         return found

@@ -21,8 +21,8 @@ from enginewatch.preflight.readers.pbtxt import (
     parse,
     text_of,
 )
-from enginewatch.preflight.readers.plan import Plan, read_plan
-from enginewatch.preflight.readers.unread import Unread
+from enginewatch.preflight.readers.plan import SUFFIXES, Plan, read_plan
+from enginewatch.preflight.readers.unread import Unread, not_read
 
 TRTLLM: Final = ("tensorrtllm", "trtllm")
 ENGINE_KEYS: Final = ("gpt_model_path", "engine_dir", "encoder_model_path")
@@ -31,7 +31,6 @@ ENGINE_KEYS: Final = ("gpt_model_path", "engine_dir", "encoder_model_path")
 _CONFIG: Final = "config.pbtxt"
 _LARGEST: Final = 1 << 20
 _MOST_MODELS: Final = 2_000
-_PLANS: Final = (".plan", ".engine", ".trt")
 _UNSET: Final = re.compile(r"\$\{[^}]*\}")
 
 
@@ -84,7 +83,7 @@ def read_repository(folder: Path) -> Repository:
             # The folder of one model was given, instead of the one above it.
             folders = [folder]
     except OSError as failure:
-        what = f"can't be read: {failure.strerror or failure}"
+        what = not_read(failure)
         return Repository(where=str(folder), unread=(Unread(str(folder), what),))
     if len(folders) > _MOST_MODELS:
         unread.append(Unread(str(folder), f"has {len(folders)} folders: no repository does"))
@@ -97,7 +96,7 @@ def read_repository(folder: Path) -> Repository:
         except PbtxtError as failure:
             unread.append(Unread(failure.where, failure.what, "launch"))
         except OSError as failure:
-            what = f"can't be read: {failure.strerror or failure}"
+            what = not_read(failure)
             unread.append(Unread(str(each), what, "architecture"))
     found = [each for each in models if each.has_config or each.plans]
     if not found and not unread:
@@ -126,7 +125,7 @@ def read_model(folder: Path) -> TritonModel:
         for each in _version_folders(folder)
         if int(each.name) in served
         for file in sorted(each.iterdir())
-        if file.name.endswith(_PLANS) and file.is_file()
+        if file.name.endswith(SUFFIXES) and file.is_file()
     )
     parameters = dict(_parameters(config))
     instances, gpus = _instances(config)

@@ -12,3 +12,8 @@ class Unread(NamedTuple):
     where: str
     what: str
     check: str = ""
+
+
+def not_read(failure: OSError) -> str:
+    """Why a file could not be read, in the words of `Unread.what`."""
+    return f"can't be read: {failure.strerror or failure}"

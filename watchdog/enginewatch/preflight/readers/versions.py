@@ -15,6 +15,8 @@ _DIRECT: Final = re.compile(r"([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?\s*@\s*(\S+)")
 _WHEEL: Final = re.compile(r"[^/]*?-(\d[^-/]*)-[^/]*\.whl")
 _DECLARED: Final = re.compile(r"([A-Za-z][\w.-]*)\s*=\s*=?\s*([\w.+!-]+)")
 
+RUNTIMES: Final = {"vllm": "vllm", "tensorrt-llm": "trtllm", "sglang": "sglang"}
+"""The runtime of a launch, by the distribution that has it."""
 HERE: Final = "installed here"
 """The `where` of what this environment has."""
 INSTALLED: Final = ("tensorrt", "tensorrt-llm", "vllm", "sglang", "torch", "transformers")
