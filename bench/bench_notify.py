@@ -88,7 +88,9 @@ class Bench:
         self.calls = dict.fromkeys(SECONDS_A_CALL, 0)
         config = parse_config(CONFIG.format(grouping=GROUPINGS[grouping]), folder / "e.yml")
         setup = set_up(config, self._receivers(), "http://watch:9469")
-        self.notifier: Final = Notifier(setup, self.keeper, wall_clock, self.firing.values)
+        self.notifier: Final = Notifier(
+            setup, self.keeper, wall_clock, self.firing.values, steady=steady_clock
+        )
 
     def _receivers(self) -> Iterator[Receiver]:
         yield SlackWebhook("on-call/slack[0]", lambda: "http://s", self._client("slack"))
@@ -167,7 +169,7 @@ async def deliver() -> list[Look]:
             await asyncio.sleep(WAVE_SECONDS)
             await made.change([replace(each, resolved_at=wall_clock()) for each in alerts])
             await asyncio.sleep(WAVE_SECONDS)
-            made.notifier.tick(wall_clock(), steady_clock())
+            made.notifier.tick(wall_clock())
             if wave in (WAVES // 4, WAVES // 2, WAVES):
                 pending = sum(each.pending for each in made.notifier.tally.standings.values())
                 megabytes = psutil.Process().memory_info().rss / 2**20

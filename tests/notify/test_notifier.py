@@ -245,25 +245,6 @@ def test_without_receivers_nobody_is_missed() -> None:
     assert scene.notifier.unheard() is None
 
 
-def test_a_clock_that_was_set_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
-    scene = Scene()
-
-    async def act() -> None:
-        scene.notifier.tick(scene.now, 1_000)
-        scene.take(A)
-        await until(lambda: scene.got)
-        await asyncio.sleep(0.01)
-        scene.now -= 10 * 3_600_000
-        scene.notifier.tick(scene.now, 6_000)
-        scene.now += 1_000
-        scene.take(B)
-        scene.later(1_000)
-        await until(lambda: len(scene.got) == 2)
-
-    play(scene, act)
-    assert "the clock was set by -10h5s" in caplog.text
-
-
 def test_reasons_are_those_of_the_protocol() -> None:
     assert {reason.value for reason in Reason} == {
         "first",

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from pathlib import Path
 
 from rich.console import Console
@@ -20,7 +19,7 @@ from tests.soak.script import ROUND, Life, changes, script
 
 from enginewatch.alerting.snapshot import RuleKey, Snapshot
 from enginewatch.alerting.state import Tracked
-from enginewatch.collect.scrape import wall_clock
+from enginewatch.collect.scrape import steady_clock, wall_clock
 from enginewatch.config import load_config
 from enginewatch.keeper import Keeper
 from enginewatch.model import Alert, Millis
@@ -45,7 +44,7 @@ class Worker:
         self.began: Millis = 0
         self.keeper = Keeper(folder / "state.db", wall_clock, self.everything)
         setup = notifications(load_config(config), Console())
-        self.notifier = Notifier(setup, self.keeper, wall_clock, self.firing)
+        self.notifier = Notifier(setup, self.keeper, wall_clock, self.firing, steady=steady_clock)
 
     def firing(self) -> list[Alert]:
         now = self.done
@@ -73,7 +72,7 @@ class Worker:
             await asyncio.sleep(ROUND / 1000)
             await self.round()
         while list(self.notifier.pipeline.groups()):
-            self.notifier.tick(wall_clock(), time.monotonic_ns() // 1_000_000)
+            self.notifier.tick(wall_clock())
             await asyncio.sleep(0.05)
         await self.notifier.drain(5)
         await self.keeper.close()
@@ -85,7 +84,7 @@ class Worker:
         self.notifier.take(changes(self.lives, self.done, self.began), now)
         self.keeper.put(Changes(), alerts=self.snapshot())
         await self.keeper.commit()
-        self.notifier.tick(now, time.monotonic_ns() // 1_000_000)
+        self.notifier.tick(now)
 
 
 KEY_LABELS = Life("began", 0, 0).alert(0).labels

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -143,10 +143,15 @@ def write_config(path: Path, settings: dict[str, Any]) -> Path:
 
 
 @contextlib.contextmanager
-def running(config: Path, *arguments: str) -> Iterator[Daemon]:
-    """Start the daemon and wait until it says where it listens; killed at the end if need be."""
+def running(
+    config: Path, *arguments: str, program: Sequence[str] = ("enginewatch",)
+) -> Iterator[Daemon]:
+    """Start the daemon and wait until it says where it listens; killed at the end if need be.
+
+    `program` is the module that runs it, and what that module is told first.
+    """
     log = config.with_suffix(".log")
-    command = [sys.executable, "-m", "enginewatch", "run", "-c", str(config), *arguments]
+    command = [sys.executable, "-m", *program, "run", "-c", str(config), *arguments]
     with log.open("a") as errors:
         process = subprocess.Popen(
             command,

@@ -83,12 +83,19 @@ class Scene:
         self.receivers = receivers or (Recorder(),)
         self.memory = Memory()
         self.now: Millis = START
+        self.set_by: Millis = 0
         self.alerts: dict[object, Alert] = {}
         self.notifier = self.new_notifier(config)
 
     def new_notifier(self, config: str = ONE) -> Notifier:
         setup = set_up(parse_config(config, Path("e.yml")), self.receivers, "http://watch")
-        return Notifier(setup, self.memory, lambda: self.now, lambda: self.alerts.values())
+        return Notifier(
+            setup,
+            self.memory,
+            lambda: self.now,
+            lambda: self.alerts.values(),
+            steady=lambda: self.now - self.set_by,
+        )
 
     def take(self, *alerts: Alert) -> None:
         self.alerts |= {each.labels: each for each in alerts}
@@ -96,6 +103,15 @@ class Scene:
 
     def later(self, span: Millis) -> None:
         self.now += span
+        self._wake()
+
+    def set_clock(self, span: Millis) -> None:
+        """The wall clock, and no other, by `span`."""
+        self.now += span
+        self.set_by += span
+        self._wake()
+
+    def _wake(self) -> None:
         for courier in self.notifier._fleet._couriers.values():
             courier._news.set()
 

@@ -56,7 +56,8 @@ class Daemon:
     """One configuration at a time, watched until stopped.
 
     `load` reads the configuration, at the start and at each reload. `observers`
-    see every scrape. Raises EnginewatchError from `run` when it can't start.
+    see every scrape. `clock` may be set while it runs, `steady` never is. Raises
+    EnginewatchError from `run` when it can't start.
     """
 
     def __init__(
@@ -66,10 +67,12 @@ class Daemon:
         *,
         observers: Sequence[Observer] = (),
         clock: Callable[[], Millis] = wall_clock,
+        steady: Callable[[], Millis] = steady_clock,
     ):
         self._load: Final = load
         self._console: Final = console
         self._clock: Final = clock
+        self._steady: Final = steady
         self._config: Config = load()
         files = read_rules(self._config)
         self._judge: Final = Judge(files, self._targets, settings(self._config))
@@ -92,7 +95,11 @@ class Daemon:
             self._config.storage.path / STATE_FILE, clock, self._everything
         )
         self._notifier: Final = Notifier(
-            notifications(self._config, console), self._keeper, clock, self.alerts
+            notifications(self._config, console),
+            self._keeper,
+            clock,
+            self.alerts,
+            steady=steady,
         )
         self._port = 0
         self._heartbeat: Heartbeat | None = None
@@ -103,6 +110,7 @@ class Daemon:
         self._background: Final[set[asyncio.Task[None]]] = set()
         self._telemetry: Final = Telemetry(self, lambda: self._config.web.listen)
         self._started_at = clock()
+        self._judged_at = steady()
 
     # What telemetry and the API read.
 
@@ -209,13 +217,14 @@ class Daemon:
     async def _evaluate_forever(self) -> None:
         while True:
             tick = self._judge.tick
-            due = (self._clock() // tick + 1) * tick
-            await asyncio.sleep((due - self._clock()) / 1000)
+            began = self._clock()
+            due = (began // tick + 1) * tick
+            await asyncio.sleep((due - began) / 1000)
             # A clock that was set while this slept is believed, as everywhere.
             now = self._clock()
             at = due if abs(now - due) < tick else now
             await self._tell((await self._in_thread(partial(self._evaluate, at))).changes)
-            self._notifier.tick(self._clock(), steady_clock())
+            self._notifier.tick(self._clock())
 
     def _evaluate(self, at: Millis) -> Round:
         """One evaluation, in the rules' thread."""
@@ -224,6 +233,7 @@ class Daemon:
             self._judge.write("enginewatch", at, self._telemetry.samples())
         round_ = self._judge.evaluate(at)
         self._telemetry.evaluated_at = at
+        self._judged_at = self._steady()
         for result in round_.results:
             self._telemetry.rule_failures[result.group.name] += len(result.failures)
             for failure in result.failures:
@@ -262,8 +272,8 @@ class Daemon:
 
     def ailment(self) -> str | None:
         """What is wrong with the daemon now, or None."""
-        last = self._telemetry.evaluated_at or self._started_at
-        late = self._clock() - last
+        # By the clock that nobody sets: else an hour's step would look like an hour's standstill.
+        late = self._steady() - self._judged_at
         if late > max(STALLED_TICKS * self._judge.tick, STALLED_AFTER):
             return f"the rules were last evaluated {format_duration(late // 1000 * 1000)} ago"
         return self._notifier.ailment(self._clock())

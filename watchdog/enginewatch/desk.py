@@ -32,7 +32,7 @@ class NotifierDesk:
         return self._alerts()
 
     def muting(self, alert: Alert, now: Millis) -> Muting:
-        return self._notifier.pipeline.muting(alert, now)
+        return self._notifier.muting(alert, now)
 
     def tree(self) -> Route:
         return self._notifier.pipeline.plan.tree

@@ -207,6 +207,17 @@ class Telemetry(Collector):
             for reason, count in standing.attempts_failed.items():
                 attempts.add_metric([receiver, reason.value], count)
         yield from (delivered, failed, attempts, pending, owed, last)
+        step = self._watched.notifier().step
+        yield GaugeMetricFamily(
+            "enginewatch_clock_last_step_timestamp_seconds",
+            "When the wall clock was last set while the daemon ran, in its new time; 0: never.",
+            step.at / 1000,
+        )
+        yield GaugeMetricFamily(
+            "enginewatch_clock_last_step_seconds",
+            "By how much the wall clock was last set while the daemon ran.",
+            step.span / 1000,
+        )
 
     def _state(self) -> Iterator[Metric]:
         keeper = self._watched.keeper()

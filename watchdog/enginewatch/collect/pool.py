@@ -187,6 +187,9 @@ class ScrapePool:
             if watch.stepped(self._clock(), steady_clock()):
                 _log.warning("the clock was set: all scrapes are scheduled anew")
                 self._reschedule()
+            # Set back and forth between two looks, a clock has not stepped; but the scheduler may
+            # have looked in between, and would sleep for as long as it was set back.
+            self._scheduler.wakeup()
 
     def _look(self) -> None:
         if self._discovery is None:

@@ -207,7 +207,9 @@ def delivered(
     fresh, _, over = _news(group, lane)
     if (fresh or over) and lane.news_at is None:
         # It changed while this was on its way or before: no newer than what was just told.
-        lane = lane._replace(news_at=draft.at - group.timing.group_wait, decided_at=None)
+        # A clock that was set back meanwhile must not make it wait until it is there again.
+        at = min(draft.at, now)
+        lane = lane._replace(news_at=at - group.timing.group_wait, decided_at=None)
     return lane
 
 

@@ -23,7 +23,7 @@ from enginewatch.notify.inhibit import Inhibitor, inhibit_rules
 from enginewatch.notify.lane import Draft, Member
 from enginewatch.notify.ledger import Changes, Saved
 from enginewatch.notify.message import DeliveryError, Notification, Reason, Receipt, Receiver
-from enginewatch.notify.mute import Mutes
+from enginewatch.notify.mute import Mutes, Muting
 from enginewatch.notify.outbox import Entry, EntryState
 from enginewatch.notify.pipeline import Pipeline, Plan
 from enginewatch.notify.route import integrations, resends, route_tree
@@ -78,30 +78,44 @@ def set_up(config: Config, receivers: Iterable[Receiver], external_url: str) -> 
     )
 
 
+class Step(NamedTuple):
+    """When the wall clock was last set, by its new time, and by how much; 0: it was not."""
+
+    at: Millis
+    span: Millis
+
+
+NO_STEP: Final = Step(0, 0)
+
+
 class Notifier:
     """`run` must have been called for anything to leave.
 
     `current` gives the alerts as the rules have them: what is told is as of then,
-    and not of when an alert began.
+    and not of when an alert began. `wall` may be set while this runs, `steady` never is.
     """
 
     def __init__(
         self,
         setup: Setup,
         keep: Keep,
-        clock: Callable[[], Millis],
+        wall: Callable[[], Millis],
         current: Callable[[], Iterable[Alert]],
+        *,
+        steady: Callable[[], Millis],
     ):
         self._setup = setup
         self._keep: Final = keep
-        self._clock: Final = clock
+        self._wall: Final = wall
+        self._steady: Final = steady
+        self._ahead: Millis = wall() - steady()
         self._current: Final = current
         self._shown: dict[Labels, Alert] | None = None
-        self._ahead: Millis | None = None
-        self.silences = Silences()
-        self.pipeline: Final = Pipeline(setup.plan, setup.mutes(self.silences))
+        self.step = NO_STEP
+        self._silences = Silences()
+        self.pipeline: Final = Pipeline(setup.plan, setup.mutes(self._silences))
         self.tally: Final = Tally()
-        self._fleet: Final = Fleet(self, clock)
+        self._fleet: Final = Fleet(self, self._clock)
         self._fleet.follow(setup.receivers)
         self._drafts: Final[dict[tuple[str, str], tuple[Draft, Entry]]] = {}
         self._record: Final[OrderedDict[str, Entry]] = OrderedDict()
@@ -110,12 +124,23 @@ class Notifier:
     def external_url(self) -> str:
         return self._setup.external_url
 
+    @property
+    def silences(self) -> Silences:
+        """All of them, as they are by the clock as it is."""
+        self._clock()
+        return self._silences
+
+    def muting(self, alert: Alert, now: Millis) -> Muting:
+        """Why an alert is not told of now."""
+        self._clock()
+        return self.pipeline.muting(alert, now)
+
     # Life.
 
     def restore(self, saved: Saved, entries: Iterable[Entry], now: Millis) -> None:
         """Goes on from an earlier process, before anything was taken."""
-        self.silences = Silences(saved.silences)
-        self.pipeline.mutes = self._setup.mutes(self.silences)
+        self._silences = Silences(saved.silences)
+        self.pipeline.mutes = self._setup.mutes(self._silences)
         self._record.update((entry.id, entry) for entry in entries)
         self.pipeline.restore(saved, self._current(), now)
         self._changed(now)
@@ -128,7 +153,7 @@ class Notifier:
         """Another configuration; what has been told before is remembered."""
         self._setup = setup
         self._fleet.follow(setup.receivers)
-        self.pipeline.rearrange(setup.plan, setup.mutes(self.silences), self._current(), now)
+        self.pipeline.rearrange(setup.plan, setup.mutes(self._silences), self._current(), now)
         self._changed(now)
 
     async def drain(self, seconds: float) -> int:
@@ -145,25 +170,35 @@ class Notifier:
     def take(self, alerts: Iterable[Alert], now: Millis) -> None:
         """Alerts that began to fire or resolved; whoever calls commits them with their states."""
         self._shown = None
+        self._clock()
         self.pipeline.take(alerts, now)
         self._changed(now)
 
-    def tick(self, now: Millis, steady: Millis) -> None:
-        """Time has passed: to be called every few seconds. `steady` is a clock that nobody sets."""
+    def tick(self, now: Millis) -> None:
+        """Time has passed: to be called every few seconds."""
         self._shown = None
-        ahead, self._ahead = self._ahead, now - steady
-        if ahead is not None and abs(self._ahead - ahead) > CLOCK_STEP:
-            self.shift(self._ahead - ahead)
+        self._clock()
         self.pipeline.tick(now)
         self._changed(now)
         self.look(now)
 
-    def shift(self, span: Millis) -> None:
-        """The wall clock was set by `span`."""
+    def _clock(self) -> Millis:
+        """The wall clock's time. Nothing is judged by a clock that was set before all that waits
+        has been moved along with it: an hour's step would make repetitions due otherwise."""
+        now = self._wall()
+        ahead, self._ahead = self._ahead, now - self._steady()
+        if abs(self._ahead - ahead) > CLOCK_STEP:
+            self._shift(self._ahead - ahead, now)
+        return now
+
+    def _shift(self, span: Millis, now: Millis) -> None:
+        """The wall clock was set by `span`, and is at `now`."""
         _LOG.warning("the clock was set by %s", format_duration(span))
+        self.step = Step(now, span)
         self._fleet.shift(span)
+        self._silences.shift(span, now)
         self.pipeline.shift(span)
-        self._changed(self._clock())
+        self._changed(now)
 
     async def keep_silences(self) -> bool:
         """Silences have changed: whether they are on the disk now."""

@@ -99,6 +99,16 @@ class Silences:
     def active(self, now: Millis) -> tuple[Silence, ...]:
         return tuple([each for each in self._all.values() if each.starts_at <= now < each.ends_at])
 
+    def shift(self, span: Millis, now: Millis) -> None:
+        """The wall clock was set by `span`, and is at `now`.
+
+        What is in force stays so for as long as it would have, and what has expired stays
+        expired. What has yet to begin was planned by the calendar, and stays where it is.
+        """
+        for silence in self.all():
+            if silence.state(now - span) is not SilenceState.PENDING:
+                self._keep(_moved(silence, span), now)
+
     def forget(self, now: Millis) -> None:
         """Deletes what has been expired for longer than `RETENTION`."""
         for id_, silence in list(self._all.items()):
@@ -120,6 +130,10 @@ class Silences:
 def silenced_by(silences: Iterable[Silence], labels: Labels) -> tuple[str, ...]:
     """The ids of those silences that match."""
     return tuple([each.id for each in silences if matches_all(labels, each.matchers)])
+
+
+def _moved(silence: Silence, span: Millis) -> Silence:
+    return replace(silence, starts_at=silence.starts_at + span, ends_at=silence.ends_at + span)
 
 
 def _check(silence: Silence, now: Millis) -> None:
