@@ -15,6 +15,8 @@ from enginewatch.preflight.readers.flags import Problem, flag_table
 from enginewatch.preflight.readers.launch import Launch, known_launchers
 from enginewatch.preflight.release import Release, is_older, release_of
 
+_DEFAULT_SHM: Final = 64 << 20
+"""Bytes of /dev/shm where nothing asks for more (docker run's manual, --shm-size; containerd)."""
 _VISIBLE: Final = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 _NO_GPU: Final = frozenset({"", "-1", "none", "void", "NoDevFiles"})
 _SIZES: Final = ("tensor_parallel", "pipeline_parallel")
@@ -121,7 +123,7 @@ def _container(launch: Launch, evidence: Evidence) -> Iterator[Observed]:
         shared = -1 if container.shares_ipc else container.shm_bytes
         yield observed(
             "enginewatch_preflight_container_shm_bytes",
-            64 * 2**20 if shared is None else shared,
+            _DEFAULT_SHM if shared is None else shared,
             evidence,
             **labels,
         )

@@ -25,15 +25,6 @@ from enginewatch.preflight.shapes import parameters
 from enginewatch.rulepack import rules_path
 
 _PREFIX: Final = "enginewatch_preflight_prefill"
-_TILE: Final = 256
-"""Budgets are multiples of it: a chunk of 257 is a third slower than one of 256 (Sarathi-Serve)."""
-_SMALLEST: Final = 128
-_MARGIN: Final = 0.8
-"""Of the wanted latency, what a step with a prompt may take: steps vary."""
-_COMPUTED: Final = 0.5
-"""Of the peak of operations, what the products of a prompt's step reach in an engine."""
-_MOVED: Final = 0.75
-"""Of the memory's bandwidth, what reading all weights reaches."""
 
 
 class StepTime(NamedTuple):
@@ -72,8 +63,9 @@ def advise(
     In a steady state each token that is written is matched by `prompt / decode` tokens to be
     read, so `B` requests need `B (1 + drafted) + B prompt / decode` tokens a step (SARATHI's
     chunk for a ratio of prompt to decode). The most that keeps a step within the latency is
-    `(0.8 latency - quiet) / token`, rounded down to whole tiles (Sarathi-Serve: the maximum
-    number of tokens without violating the latency).
+    `(margin x latency - quiet) / token`, rounded down to whole tiles (Sarathi-Serve: the maximum
+    number of tokens without violating the latency). Margin and tile are in
+    `rules/compat/steps.yml`.
     """
     if not demand.prompt or not demand.decode:
         return None
@@ -82,18 +74,29 @@ def advise(
     needed = _up(batch * (1 + speculative) + batch * ratio)
     most = None
     if demand.itl_s is not None and step is not None:
-        most = _down((_MARGIN * demand.itl_s - step.quiet_s) / step.token_s)
+        most = _down((_constant("margin") * demand.itl_s - step.quiet_s) / step.token_s)
     floor = _up(batch * (1 + speculative) + 1)
     budget = needed if most is None else max(most, floor)
     return Advice(budget, needed, most, ratio, step)
 
 
 def _down(tokens: float) -> int:
-    return max(_SMALLEST, math.floor(tokens / _TILE) * _TILE)
+    return _tiles(math.floor(tokens / _constant("tile")))
 
 
 def _up(tokens: float) -> int:
-    return max(_SMALLEST, math.ceil(tokens / _TILE) * _TILE)
+    return _tiles(math.ceil(tokens / _constant("tile")))
+
+
+def _tiles(count: int) -> int:
+    return int(max(_constant("smallest"), count * _constant("tile")))
+
+
+@cache
+def _constant(name: str) -> float:
+    """Of `rules/compat/steps.yml`."""
+    rows: Any = load_table(rules_path() / "compat" / "steps.yml").rows
+    return float(rows[name]["value"])
 
 
 def step_time(each: Served) -> StepTime | None:
@@ -113,8 +116,8 @@ def step_time(each: Served) -> StepTime | None:
     read = weight_bytes(shape, each.model.format)
     world = each.world
     return StepTime(
-        quiet_s=read / (peak.bandwidth * 1e9 * _MOVED * world),
-        token_s=2 * active / (peak.tflops * 1e12 * _COMPUTED * world),
+        quiet_s=read / (peak.bandwidth * 1e9 * _constant("moved") * world),
+        token_s=2 * active / (peak.tflops * 1e12 * _constant("computed") * world),
         measured=False,
     )
 

@@ -25,20 +25,23 @@ from enginewatch.rulepack import rules_path
 _CLOCK: Final = "enginewatch_preflight_clock_seconds"
 _OWNED: Final = ("VLLM_",)
 """Beginnings of names that one program alone reads, so that an unknown one is a mistake."""
-_TORCH_COLLECTIVE_S: Final = 600.0
-"""torch.distributed's default for NCCL (constants.py, default_pg_nccl_timeout)."""
-_SGLANG_WATCHDOG_S: Final = 300.0
-"""SGLang's `--watchdog-timeout` where it is not given."""
-_FLAGS: Final[Mapping[str, str]] = {
-    "distributed_timeout_s": "collective",
-    "watchdog_timeout_s": "step",
-    "soft_watchdog_timeout_s": "stall_told",
-    "exit_timeout_s": "drain",
-    "hang_detection_timeout_s": "step",
-}
-"""Settings of commands that are clocks."""
-_TRITON_DRAIN_S: Final = 30.0
-"""`tritonserver --exit-timeout-secs` where it is not given."""
+
+
+class _Clock(NamedTuple):
+    """A row of `rules/compat/clocks.yml`; `default` in seconds, None where there is none."""
+
+    runtime: str
+    setting: str
+    clock: str
+    default: float | None
+
+
+@cache
+def _clocks() -> tuple[_Clock, ...]:
+    rows: Any = load_table(rules_path() / "compat" / "clocks.yml").rows.values()
+    return tuple(
+        _Clock(row["runtime"], row["setting"], row["clock"], row.get("default")) for row in rows
+    )
 
 
 class Variable(NamedTuple):
@@ -107,10 +110,10 @@ def _of_launch(launch: Launch, version: Release) -> Iterator[Observed]:
 
 
 def _given(launch: Launch) -> Iterator[tuple[str, tuple[float, Given]]]:
-    for name, clock in _FLAGS.items():
-        seconds = launch.number(name)
+    for each in _clocks():
+        seconds = launch.number(each.setting) if each.runtime == launch.runtime else None
         if seconds is not None:
-            yield clock, (seconds, launch.settings[name])
+            yield each.clock, (seconds, launch.settings[each.setting])
     for name, given in launch.env.items():
         variable = known_variables().get(name)
         seconds = _number(given.value)
@@ -130,12 +133,9 @@ def _defaults(runtime: str) -> Iterator[tuple[str, float]]:
         for variable in known_variables().values():
             if variable.runtime == "vllm" and variable.clock and variable.default is not None:
                 yield variable.clock, variable.default
-    if runtime in {"vllm", "sglang"}:
-        yield "collective", _TORCH_COLLECTIVE_S
-    if runtime == "sglang":
-        yield "step", _SGLANG_WATCHDOG_S
-    if runtime == "triton":
-        yield "drain", _TRITON_DRAIN_S
+    for each in _clocks():
+        if each.runtime == runtime and each.default is not None:
+            yield each.clock, each.default
 
 
 def _settings(launch: Launch, version: Release, labels: Mapping[str, str]) -> Iterator[Observed]:
