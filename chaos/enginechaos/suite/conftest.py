@@ -11,16 +11,17 @@ from enginechaos.faults import MetricsProxy
 
 LONGEST_FIRST = (
     "test_metrics_page",
-    "test_token_budget",
     "test_metrics_untrusted",
     "test_controls",
     "test_lying_health",
     "test_quality_collapse",
     "test_gpu_fault",
+    "test_whole_prompts",
     "test_oversized_draft",
     "test_cuda_oom",
     "test_engine_dead",
     "test_prefill_starvation",
+    "test_token_budget",
     "test_engine_mismatch",
     "test_slow_link",
 )
