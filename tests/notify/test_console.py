@@ -29,6 +29,12 @@ def test_a_firing_alert_shows_symptom_place_and_runbook() -> None:
     ]
 
 
+def test_the_value_stands_beside_its_threshold() -> None:
+    notes = freeze({**FIRING.annotations, "threshold": ">= 15 s"})
+    shown = render(replace(FIRING, annotations=notes, value=20.0)).plain
+    assert shown.splitlines()[2] == "         value 20 s (threshold >= 15 s)"
+
+
 def test_a_resolved_alert_says_how_long_it_lasted_and_needs_no_runbook() -> None:
     shown = render(replace(FIRING, resolved_at=95_700)).plain
     assert "RESOLVED StuckEngine" in shown

@@ -11,6 +11,7 @@ from rich.text import Text
 from enginewatch.model import Alert, AlertState, Millis
 from enginewatch.notify.message import Notification, Receipt
 from enginewatch.notify.text import one_line
+from enginewatch.notify.threshold import ANNOTATION, value_of
 from enginewatch.units import format_duration, format_time
 
 STYLES: Final = {
@@ -53,8 +54,10 @@ def render(alert: Alert) -> Text:
     if alert.unknown:
         head.append(" (its inputs vanished: kept firing)", "yellow")
     if alert.state is AlertState.FIRING:
-        texts = [alert.annotations.get(key) for key in ("summary", "description")]
-        book = alert.annotations.get("runbook_url")
+        notes = alert.annotations
+        value = f"value {value_of(alert)}" if ANNOTATION in notes else ""
+        book = notes.get("runbook_url")
+        texts = (notes.get("summary"), value, notes.get("description"))
         for text in (*texts, book and f"runbook: {book}"):
             if text:
                 head.append(f"\n         {one_line(text)}")

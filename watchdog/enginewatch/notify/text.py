@@ -6,7 +6,6 @@ that help. Nothing here is markup: each receiver escapes what it takes from here
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -15,6 +14,7 @@ from urllib.parse import quote, urlsplit
 
 from enginewatch.model import Alert, AlertState, Labels, Millis
 from enginewatch.notify.message import Notification, Reason
+from enginewatch.notify.threshold import value_of
 from enginewatch.units import format_duration, format_time
 
 SEVERITIES: Final = ("page", "ticket", "info")
@@ -111,10 +111,8 @@ def _facts(alert: Alert) -> Iterator[tuple[str, str]]:
     for label, title in PLACES.items():
         if label in alert.labels:
             yield title, one_line(alert.labels[label])
-    value, threshold = (one_line(alert.annotations.get(k, "")) for k in ("value", "threshold"))
-    if value or math.isfinite(alert.value):
-        against = f" (threshold {threshold})" if threshold else ""
-        yield "Value", (value or f"{alert.value:.6g}") + against
+    if value := one_line(value_of(alert)):
+        yield "Value", value
     yield "Since", moment(started(alert))
     if alert.resolved_at is not None:
         yield "Until", f"{moment(alert.resolved_at)}, after {lasted(alert, alert.resolved_at)}"
