@@ -80,7 +80,7 @@ def test_the_numbers_in_the_readme_are_those_of_the_report(
         main()
     out = " ".join(capsys.readouterr().out.split())
     assert "change -9.30% to -6.41% (95% interval)" in out
-    assert "fell by 7.733%" in out
+    assert "fell by 7.7 percentage points" in out
 
 
 @pytest.mark.parametrize("options", COMMANDS)

@@ -92,7 +92,7 @@ def test_a_finding_shows_how_sure_it_is() -> None:
     assert isinstance(low, float)
     assert isinstance(high, float)
     assert 0.05 < low < 0.0773 < high < 0.1
-    assert "7.733%" in finding.summary
+    assert "7.7 percentage points" in finding.summary
     assert "137 tasks lost and 35 gained" in finding.evidence[0].text
 
 

@@ -108,7 +108,7 @@ def preflight(
         Path | None, typer.Option(metavar="FILE", help="Holds the bearer token that --url wants.")
     ] = None,
     require: Annotated[
-        Texts, typer.Option(metavar="CHECK", help="Exit 3 if it can't be determined; `all`.")
+        Texts, typer.Option(metavar="CHECK", help="Exit 3 if this check can't be told: memory, all.")
     ] = None,
     accept: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Known findings, with reason and expiry.")

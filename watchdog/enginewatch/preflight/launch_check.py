@@ -20,6 +20,15 @@ _DEFAULT_SHM: Final = 64 << 20
 _VISIBLE: Final = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 _NO_GPU: Final = frozenset({"", "-1", "none", "void", "NoDevFiles"})
 _SIZES: Final = ("tensor_parallel", "pipeline_parallel")
+_NUMBERS: Final = (
+    *_SIZES,
+    "data_parallel",
+    "max_num_seqs",
+    "max_num_batched_tokens",
+    "gpu_memory_utilization",
+    "free_gpu_memory_fraction",
+    "mem_fraction_static",
+)
 _WORDS: Final = ("model", "gemm_plugin", "quantization", "kv_cache_dtype", "backend")
 
 
@@ -56,7 +65,20 @@ def samples(facts: Facts) -> Iterator[Observed]:
 
 
 def _settings(launch: Launch) -> Iterator[Observed]:
-    """Settings that are words, for rules about one of them."""
+    """Settings that are words or numbers, for rules about one of them."""
+    for name in _NUMBERS:
+        number = launch.number(name)
+        if number is not None:
+            given = launch.settings[name]
+            yield observed(
+                "enginewatch_preflight_launch_setting",
+                number,
+                Evidence(given.where, 0, f"{given.by} {given.value}"),
+                launch=launch.where,
+                runtime=launch.runtime,
+                setting=name,
+                flag=given.by,
+            )
     for name in _WORDS:
         value = launch.text(name)
         if value:

@@ -101,13 +101,14 @@ def samples(facts: Facts) -> Iterator[Observed]:
             yield observed(f"{_PREFIX}_missing", 1, evidence, missing=missing, **labels)
         if not each.is_told:
             continue
-        # A model without a command is spread over what GPUs there are, so it needs no more.
+        # A model without a command is spread over what GPUs there are, which nobody asked for.
         if facts.launches:
             needs = each.layout.gpus
             yield observed("enginewatch_preflight_launch_needs_gpus", needs, evidence, **labels)
         if each.model is not None:
-            heads = each.model.shape.heads % launch.count("tensor_parallel")
-            yield observed("enginewatch_preflight_heads_left", heads, evidence, **labels)
+            if facts.launches:
+                heads = each.model.shape.heads % launch.count("tensor_parallel")
+                yield observed("enginewatch_preflight_heads_left", heads, evidence, **labels)
             if each.draft is not None:
                 ratio = parameters(each.draft.shape).total / parameters(each.model.shape).total
                 yield observed(

@@ -89,6 +89,8 @@ def _container(container: Tree, pod: Tree, file: str) -> Workload:
     words = [*_words(command, env), *_words(arguments, env)]
     grace = pod.at("terminationGracePeriodSeconds").number()
     gpus, resource = _gpus(container.at("resources"))
+    if resource and gpus is None:
+        notes.append(f"the number of GPUs ({resource})")
     return Workload(
         name="",
         kind="",

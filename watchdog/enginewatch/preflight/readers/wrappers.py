@@ -223,8 +223,12 @@ def _docker(words: list[Word], state: _State) -> Iterator[Run]:
         if name in {"-e", "--env"} and "=" in value:
             variable, _, text = value.partition("=")
             env[variable] = rest[0]._replace(text=text)
+        elif name.startswith("-e") and equals:
+            env[name.removeprefix("-e")] = rest[0]._replace(text=inline)
         elif name == "--env-file":
             notes.append(f"the environment file {value}")
+        elif name == "--gpus" and _gpus(value) is None:
+            notes.append(f"the number of GPUs ({value})")
         options[name] = value
         rest = rest[1 if switch or equals else 2 :]
     if not rest:
