@@ -23,7 +23,7 @@ class StallError(Exception):
 
 @dataclass(frozen=True)
 class Plan:
-    """`gpus` is 0 for ranks on processors; several ranks may share a GPU (gloo only)."""
+    """`gpus` is 0 for ranks on processors; several ranks may share a GPU."""
 
     python: str
     backend: str
@@ -35,6 +35,18 @@ class Plan:
     @property
     def device(self) -> str:
         return "cuda" if self.gpus else "cpu"
+
+    def environment_of(self, rank: int) -> dict[str, str]:
+        """Of its process, beside this one's.
+
+        NCCL refuses two ranks of one host on one GPU ("Duplicate GPU detected", init.cc). It tells
+        hosts by NCCL_HOSTID: with one for each rank they are ranks of hosts of their own, and talk
+        over sockets as such would.
+        """
+        if self.backend != "nccl" or self.ranks <= self.gpus:
+            return dict(self.environment)
+        alone = {"NCCL_HOSTID": f"host{rank}", "NCCL_NET": "Socket", "NCCL_SOCKET_IFNAME": "lo"}
+        return {**self.environment, **alone}
 
 
 @dataclass(frozen=True)
@@ -134,7 +146,7 @@ class Group:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "PYTHONUNBUFFERED": "1", **plan.environment},
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **plan.environment_of(rank)},
             )
 
     def _wait(self) -> None:

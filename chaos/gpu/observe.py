@@ -49,6 +49,7 @@ def watchdog(group: Group, folder: Path, gpus: int) -> StartedWatchdog:
             ],
         },
         "nvml": {"deployment": DEPLOYMENT} if gpus else {"enabled": False},
+        "nccl_ras": {"deployment": DEPLOYMENT},
         "receivers": [{"name": "nobody"}],
         "route": {"receiver": "nobody"},
         "storage": {"path": str(folder / "data")},
@@ -185,12 +186,15 @@ class Observer:
             return
 
         def ask() -> None:
-            asked = self.after
-            try:
-                text = ras.report()
-            except OSError as failure:
-                text = f"(no answer: {failure})"
-            self.ras.append({"after": asked, "took": round(self.after - asked, 2), "text": text})
+            for settings in ((), ras.JSON):
+                asked = self.after
+                try:
+                    text = ras.report(settings=settings)
+                except OSError as failure:
+                    text = f"(no answer: {failure})"
+                took = round(self.after - asked, 2)
+                row = {"after": asked, "took": took, "settings": settings, "text": text}
+                self.ras.append(row)
 
         self._asked = threading.Thread(target=ask, name="ras", daemon=True)
         self._asked.start()

@@ -210,7 +210,11 @@ def save(out: Path, run: Run, found: list[Case], clean: Callable[[str], str]) ->
     folder.mkdir(parents=True, exist_ok=True)
     for log in [*run.folder.glob("rank*.log"), *(run.folder / "watchdog").glob("*.log")]:
         (folder / log.name).write_text(clean(log.read_text(errors="replace")))
-    said = [f"# after {each['after']} s\n{each['text']}" for case in found for each in case["ras"]]
+    said = [
+        f"# after {each['after']} s {' '.join(each['settings'])}\n{each['text']}"
+        for case in found
+        for each in case["ras"]
+    ]
     if said:
         (folder / "ras.txt").write_text(clean("\n".join(said)))
     for path in run.folder.glob("flight_*"):
@@ -234,7 +238,11 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m chaos.gpu.stall", description=__doc__)
     parser.add_argument("--backend", choices=("nccl", "gloo"), required=True)
     parser.add_argument("--gpus", type=int, default=0, help="0: ranks on processors (gloo)")
-    parser.add_argument("--ranks", type=int, help="one a GPU, and two at least under gloo")
+    parser.add_argument(
+        "--ranks",
+        type=int,
+        help="one a GPU, and two at least under gloo; NCCL's share a GPU as hosts of their own",
+    )
     parser.add_argument("--python", default=sys.executable, help="the Python that has PyTorch")
     parser.add_argument("--timeout", type=float, default=30.0, help="of a collective, in seconds")
     parser.add_argument("--steady", type=float, default=10.0, help="seconds of work beforehand")
@@ -242,8 +250,8 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("gpu-stall-out"))
     given = parser.parse_args(words)
     given.ranks = given.ranks or max(given.gpus, 2 if given.backend == "gloo" else 1)
-    if given.backend == "nccl" and given.ranks > given.gpus:
-        parser.error(f"NCCL wants a GPU for each of {given.ranks} ranks; there are {given.gpus}")
+    if given.backend == "nccl" and not given.gpus:
+        parser.error("NCCL needs a GPU: --gpus 1")
     if given.cases is None:
         among_several = ("stop", "kill", "delay") if given.ranks > 1 else ()
         given.cases = [*among_several, *(("hold",) if given.gpus else ())]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from chaos.gpu.group import Plan
 from chaos.gpu.stall import arguments, runs
 
 
@@ -46,7 +48,7 @@ def test_flight_recordings_go_into_the_folder_of_their_run(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["--backend", "nccl", "--gpus", "1", "--ranks", "2"], "a GPU for each of 2 ranks"),
+        (["--backend", "nccl"], "NCCL needs a GPU"),
         (["--backend", "gloo", "--timeout", "20"], "a delay of 20 s needs a --timeout"),
     ],
 )
@@ -56,3 +58,12 @@ def test_what_can_not_work_is_refused(
     with pytest.raises(SystemExit):
         arguments(given)
     assert said in capsys.readouterr().err
+
+
+def test_ranks_that_share_a_gpu_are_hosts_of_their_own_to_nccl() -> None:
+    alone = Plan("python", "nccl", 2, 2, 30.0, environment={"A": "1"})
+    assert alone.environment_of(1) == {"A": "1"}
+    shared = [replace(alone, gpus=1).environment_of(rank) for rank in (0, 1)]
+    assert shared[0]["NCCL_HOSTID"] != shared[1]["NCCL_HOSTID"]
+    assert all(each["A"] == "1" for each in shared)
+    assert "NCCL_HOSTID" not in replace(alone, gpus=1, backend="gloo").environment_of(1)
