@@ -1,7 +1,5 @@
-"""Accounts of jobs as NCCL's source writes them (src/ras/client_support.cc).
-
-No real job failed for these. The one of a healthy job is real: tests/data/ras.
-"""
+"""Accounts of jobs: real ones (tests/data/ras), and as NCCL's source writes them
+(src/ras/client_support.cc) where no real job was at hand."""
 
 from __future__ import annotations
 
@@ -9,7 +7,19 @@ import json
 from pathlib import Path
 from typing import Any
 
-HEALTHY = (Path(__file__).parents[1] / "data/ras/healthy-2.28.9.txt").read_text(encoding="utf-8")
+
+def real(name: str) -> str:
+    return (Path(__file__).parents[1] / "data/ras" / name).read_text(encoding="utf-8")
+
+
+HEALTHY = real("healthy-2.28.9.txt")
+HEALTHY_JSON = real("healthy-2.28.9.json")
+STOPPED = real("stopped-2.28.9.txt")
+"""A rank is stopped. In JSON, the same version leaves a comma out."""
+STOPPED_JSON = real("stopped-2.28.9.json")
+CONTINUED = real("continued-2.28.9.txt")
+"""After that, when its peer has given the operation up: the counts stay apart."""
+KILLED = real("killed-2.28.9.txt")
 
 HEAD = """\
 NCCL version 2.28.9 compiled with CUDA 13.0

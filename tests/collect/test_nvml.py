@@ -117,12 +117,14 @@ def test_a_hang_is_told_until_a_poll_comes_again(
         host.write(hang=True)
         await host.until(("hung", 1), ("available", 0))
         await host.until(("power_watts", None), gpu="0")
+        await host.until(("helper_starts_total", 2))
         host.write(hang=False)
         await host.until(("hung", 0), ("available", 1))
         await host.until(("power_watts", 128.127), gpu="0")
 
-    # A hung helper gives no first poll either.
-    host.config = host.config.model_copy(update={"start_timeout": 5_000})
+    # Nor has a helper that was sent into the hang the whole minute to start, once it is known how
+    # long one takes here.
+    host.config = host.config.model_copy(update={"start_timeout": 10 * int(WITHIN) * 1000})
     with caplog.at_level(logging.INFO):
         collector = host.watch(hang)
     assert collector.starts >= 2

@@ -9,7 +9,17 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
-from tests.collect.ras_accounts import HEALTHY, UNRESPONSIVE, comm, document, missing, rank
+from tests.collect.ras_accounts import (
+    HEALTHY,
+    HEALTHY_JSON,
+    STOPPED,
+    STOPPED_JSON,
+    UNRESPONSIVE,
+    comm,
+    document,
+    missing,
+    rank,
+)
 from tests.support.samples import series_at
 
 from enginewatch.collect import ras_client
@@ -53,15 +63,19 @@ async def listening(*behaviours: Behaviour) -> AsyncIterator[int]:
         await asyncio.gather(*open_ones, return_exceptions=True)
 
 
-def nccl(account: str, *, json: bool = False, protocol: int = 2, piece: int = 0) -> Behaviour:
-    """NCCL as it speaks: commands without regard to case, and the account ends the connection."""
+def nccl(text: str = "", *, json: str = "", protocol: int = 2, piece: int = 0) -> Behaviour:
+    """NCCL as it speaks: commands without regard to case, and the account ends the connection. Its
+    version can give JSON where there is some."""
 
     async def behave(reader: Reader, writer: Writer) -> None:
+        account = text
         while True:
             command = (await reader.readuntil(b"\n")).decode().strip().lower()
             if command == "verbose status":
                 break
-            known = command.startswith("timeout ") or (json and command == "set format json")
+            in_json = bool(json) and command == "set format json"
+            account = json if in_json else account
+            known = command.startswith("timeout ") or in_json
             reply = "OK" if known else f"ERROR: Unknown command {command}"
             if command.startswith("client protocol "):
                 reply = f"SERVER PROTOCOL {protocol}"
@@ -113,7 +127,7 @@ def test_an_old_version_gives_text(piece: int) -> None:
 
 
 def test_a_newer_one_gives_json() -> None:
-    assert asked(nccl(LOST, json=True)) == (LOST, True, "2", 0)
+    assert asked(nccl(json=LOST)) == (LOST, True, "2", 0)
 
 
 def test_another_version_of_the_protocol_is_tried_all_the_same() -> None:
@@ -215,7 +229,7 @@ class World:
 
 def test_a_rank_is_lost_and_comes_back() -> None:
     world = World()
-    lost = nccl(LOST, json=True)
+    lost = nccl(json=LOST)
     assert world.run([lost, lost, lost]) == [10.0, 10.0, 10.0]
     ((labels, seconds),) = world.values("ranks_lost_seconds").items()
     assert seconds == 20
@@ -232,6 +246,15 @@ def test_text_serves_as_well() -> None:
     world = World()
     world.run([nccl(UNRESPONSIVE)] * 2)
     assert list(world.values("ranks_lost_seconds").values()) == [10]
+
+
+def test_a_job_whose_json_breaks_when_a_rank_is_lost_is_read_as_text() -> None:
+    world = World()
+    with_a_comma_left_out = nccl(STOPPED, json=STOPPED_JSON)
+    world.run([nccl(HEALTHY, json=HEALTHY_JSON), *[with_a_comma_left_out] * 3])
+    assert list(world.values("ranks_lost_seconds").values()) == [20]
+    assert list(world.values("up").values()) == [1]
+    assert "no word of rank 1" in "".join(world.evidence())
 
 
 def test_a_job_that_is_expected_and_not_there_is_told() -> None:
@@ -251,14 +274,14 @@ def test_where_no_address_was_named_nothing_is_told_until_a_job_answered() -> No
 
 def test_an_account_that_was_cut_off_ends_what_was_said() -> None:
     world = World()
-    world.run([nccl(LOST, json=True), nccl(LOST[:300], json=True)])
+    world.run([nccl(json=LOST), nccl(UNRESPONSIVE[:300], json=LOST[:300])])
     assert not world.values("ranks_lost_seconds")
     assert [labels["reason"] for labels in world.values("error")] == ["cut_off"]
 
 
 def test_what_stays_the_same_is_kept_as_evidence_once() -> None:
     world = World()
-    world.run([nccl(LOST, json=True)] * 4)
+    world.run([nccl(json=LOST)] * 4)
     assert len(world.evidence()) == 2
 
 

@@ -6,10 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from tests.collect.ras_accounts import comm, document, missing, rank
+from tests.collect.ras_accounts import HEALTHY as HEALTHY_TEXT
+from tests.collect.ras_accounts import HEALTHY_JSON, comm, document, missing, rank
 
 from enginewatch.collect.ras_json import parse_json
 from enginewatch.collect.ras_report import Fault, Lost, Member, Process, RasError, Reason, Status
+from enginewatch.collect.ras_text import parse_text
 
 HEALTHY = [rank(number) for number in range(8)]
 
@@ -103,3 +105,9 @@ def test_other_json_is_none(value: object) -> None:
     with pytest.raises(RasError) as failure:
         parse_json(json.dumps(value))
     assert failure.value.reason is Reason.UNREADABLE
+
+
+def test_a_real_job_in_both_formats() -> None:
+    found, text = parse_json(HEALTHY_JSON), parse_text(HEALTHY_TEXT)
+    assert (found.version, found.groups) == (text.version, text.groups)
+    assert found.processes == 2

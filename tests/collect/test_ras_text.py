@@ -1,4 +1,4 @@
-"""NCCL's account of a job as text: the real one of a healthy job, and faulty ones by the source."""
+"""NCCL's account of a job as text: real ones, and by the source what no real job has shown."""
 
 from __future__ import annotations
 
@@ -128,3 +128,25 @@ def test_lines_lost_or_doubled_break_nothing(data: st.DataObject) -> None:
     mixed = data.draw(st.lists(st.sampled_from(lines), max_size=60))
     with contextlib.suppress(RasError):
         parse_text("\n".join((lines[0], *mixed, "Warnings", "========", *mixed)))
+
+
+def test_a_real_rank_that_was_stopped() -> None:
+    found = parse_text(accounts.STOPPED)
+    assert (found.unresponsive, found.timeouts, found.seconds) == (1, 1, 2.357)
+    (comm,) = found.communicators
+    assert (comm.status, comm.faults) == (Status.RUNNING, {Fault.INCOMPLETE})
+    assert comm.lost == (Lost(Member(1, "0", Process(452, "127.0.0.1")), dead=False),)
+
+
+def test_a_real_rank_that_was_killed() -> None:
+    (comm,) = parse_text(accounts.KILLED).communicators
+    assert comm.faults == {Fault.INCOMPLETE, Fault.ERROR}
+    assert comm.lost == (Lost(Member(1, "0", Process(903, "127.0.0.1")), dead=False),)
+    assert "Remote process error" in comm.errors[1]
+
+
+def test_real_ranks_whose_counts_differ() -> None:
+    (comm,) = parse_text(accounts.CONTINUED).communicators
+    assert comm.faults == {Fault.MISMATCH}
+    ((operation, levels),) = comm.apart
+    assert (operation, [level.operations for level in levels]) == ("AllReduce", [646, 645])

@@ -37,6 +37,8 @@ _LINE_LIMIT: Final = 8 << 20
 _FIRST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 60.0
 """Seconds until another helper is started, doubled each time until one has polled."""
+_LONGEST_WAIT_IN_HANG: Final = 15.0
+"""The same while the driver hangs: that it is over must not be learned a minute late."""
 _MOST_LEFT_BEHIND: Final = 3
 """Helpers that the kernel keeps; with as many no other is sent after them."""
 _GRACE: Final = 2.0
@@ -82,6 +84,7 @@ class NvmlCollector:
         self._known: dict[str, str] = {}
         self._present: set[str] = set()
         self._absent = False
+        self._slowest_start: Millis | None = None
         self.available: bool = False
         self.hung: bool = False
         self.starts: int = 0
@@ -116,7 +119,8 @@ class NvmlCollector:
             else:
                 self._absent = False
             await asyncio.sleep(wait)
-            wait = min(2 * wait, _LONGEST_WAIT)
+            longest = _LONGEST_WAIT_IN_HANG if end is End.OVERDUE else _LONGEST_WAIT
+            wait = min(2 * wait, longest)
 
     async def _use_helper(self) -> tuple[End, int]:
         """Start a helper and take its polls until it is of no more use; how many there were."""
@@ -141,7 +145,8 @@ class NvmlCollector:
 
     async def _listen(self, reader: asyncio.StreamReader) -> tuple[End, int]:
         polls = 0
-        patience = self._config.start_timeout
+        patience = self._start_patience()
+        began = self._clock()
         while True:
             try:
                 line = await within(patience / 1000, reader.readline(), self._lag)
@@ -160,8 +165,18 @@ class NvmlCollector:
                 return self._unavailable(str(message["unavailable"])), polls
             self.accept(message)
             if "values" in message:
+                if not polls:
+                    self._slowest_start = max(self._slowest_start or 0, self._clock() - began)
                 polls += 1
                 patience = self._config.interval + self._config.timeout
+
+    def _start_patience(self) -> Millis:
+        """For a first poll. How long one takes here is known once there was one; a helper that was
+        sent into a hang would keep the rest of a minute from being seen, even when it is over."""
+        longest = self._config.start_timeout
+        if self._slowest_start is None:
+            return longest
+        return min(longest, 2 * self._slowest_start + self._config.timeout)
 
     def _unavailable(self, why: str) -> End:
         if not self._absent:

@@ -99,6 +99,7 @@ class Job:
         self._expected = config.is_named
         """Whether it means something that nobody answers."""
         self._problem = ""
+        self._as_json = True
         self._tracks: Tracks = {}
         self._told: tuple[tuple[str, ...], Millis] = ((), 0)
 
@@ -112,12 +113,8 @@ class Job:
 
     async def look(self) -> float:
         """Ask once, and write what was told; in how many seconds the next is due."""
-        host, port = parse_address(self._config.address)
         try:
-            answer = await ask(host, port, self._config.timeout / 1000, self._lag)
-            # A big job's account is megabytes long.
-            parse = parse_json if answer.is_json else parse_text
-            report = await asyncio.to_thread(parse, answer.text)
+            answer, report = await self._account()
         except RasError as failure:
             return self._failed(failure)
         if self._problem:
@@ -125,6 +122,23 @@ class Job:
         self._problem, self._expected = "", True
         self._take(answer, report)
         return self._config.interval / 1000
+
+    async def _account(self) -> tuple[Answer, Report]:
+        """JSON where the job's NCCL writes it well, text from the first time that it does not."""
+        answer = await self._ask()
+        if answer.is_json:
+            try:
+                return answer, await asyncio.to_thread(parse_json, answer.text)
+            except RasError as failure:
+                _log.info("nccl_ras: %s: %s; asked for text now", self._config.address, failure)
+                self._as_json = False
+                answer = await self._ask()
+        return answer, await asyncio.to_thread(parse_text, answer.text)
+
+    async def _ask(self) -> Answer:
+        host, port = parse_address(self._config.address)
+        seconds = self._config.timeout / 1000
+        return await ask(host, port, seconds, self._lag, as_json=self._as_json)
 
     def _take(self, answer: Answer, report: Report) -> None:
         now = self._clock()

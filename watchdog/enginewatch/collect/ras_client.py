@@ -2,7 +2,8 @@
 
 The protocol is lines of text (NVIDIA/nccl at 12df1a11, src/ras/client_support.cc,
 rasClientEventLoop; its own client is src/ras/client.cc). Since NCCL 2.28.7 the account
-can be had in JSON; an older one answers that it knows no such command.
+can be had in JSON; an older one answers that it knows no such command. 2.28.9 leaves out a
+comma as soon as a rank is missing (measured: tests/data/ras), so text stays the way out.
 
 All processes of a job listen at the same address (SO_REUSEPORT), and the kernel chooses
 who gets a connection. One that is stopped gets its share, and never answers: so a
@@ -12,7 +13,7 @@ greeting has a second, and then another connection is made.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final, NamedTuple
 
@@ -26,6 +27,7 @@ _GREETING: Final = 1.0
 _MOST_GREETINGS: Final = 5
 _NCCL_TIMEOUT: Final = 5
 """Seconds that NCCL waits for a process of the job, its own default; as many more may pass."""
+_AS_JSON: Final = b"SET FORMAT json"
 _LINE: Final = 4096
 _MOST: Final = 8 << 20
 _HELLO: Final = b"SERVER PROTOCOL "
@@ -40,11 +42,15 @@ class Answer(NamedTuple):
     unanswered: int
 
 
-async def ask(host: str, port: int, seconds: float, lag: Callable[[], float]) -> Answer:
-    """The account of the job that listens there, within so many seconds. Raises RasError."""
+async def ask(
+    host: str, port: int, seconds: float, lag: Callable[[], float], *, as_json: bool = True
+) -> Answer:
+    """The account of the job that listens there, within so many seconds; in text where JSON is
+    not to be had, or not wanted. Raises RasError."""
     where = f"{host}:{port}"
+    settings = [b"TIMEOUT %d" % _NCCL_TIMEOUT, *([_AS_JSON] if as_json else ())]
     try:
-        return await within(seconds, _ask(host, port, lag), lag)
+        return await within(seconds, _ask(host, port, settings, lag), lag)
     except TimeoutError:
         raise RasError(Reason.TIMEOUT, f"no answer in {seconds:g} s", where=where) from None
     except ConnectionRefusedError:
@@ -55,7 +61,7 @@ async def ask(host: str, port: int, seconds: float, lag: Callable[[], float]) ->
         raise RasError(failure.reason, failure.what, where=where) from None
 
 
-async def _ask(host: str, port: int, lag: Callable[[], float]) -> Answer:
+async def _ask(host: str, port: int, settings: Sequence[bytes], lag: Callable[[], float]) -> Answer:
     for unanswered in range(_MOST_GREETINGS):
         async with _connected(host, port) as (reader, writer):
             writer.write(b"CLIENT PROTOCOL " + _PROTOCOL + b"\n")
@@ -66,16 +72,18 @@ async def _ask(host: str, port: int, lag: Callable[[], float]) -> Answer:
             if not hello.startswith(_HELLO):
                 raise RasError(Reason.NOT_NCCL, f"it is no NCCL, and says {hello[:80]!r}")
             protocol = hello.removeprefix(_HELLO).decode("ascii", "replace")
-            text, is_json = await _account(reader, writer)
+            text, is_json = await _account(reader, writer, settings)
             return Answer(text, is_json, protocol, unanswered)
     raise RasError(Reason.TIMEOUT, f"{_MOST_GREETINGS} connections were accepted, and nobody spoke")
 
 
-async def _account(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, bool]:
+async def _account(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, settings: Sequence[bytes]
+) -> tuple[str, bool]:
     """A refusal of a setting is an answer too: then it is as it was."""
-    writer.write(b"TIMEOUT %d\nSET FORMAT json\n" % _NCCL_TIMEOUT)
-    await _line(reader)
-    is_json = await _line(reader) == b"OK"
+    writer.write(b"".join(each + b"\n" for each in settings))
+    taken = {each: await _line(reader) == b"OK" for each in settings}
+    is_json = taken.get(_AS_JSON, False)
     writer.write(b"VERBOSE STATUS\n")
     parts: list[bytes] = []
     size = 0
