@@ -20,6 +20,7 @@ from enginechaos.processes import Process
 from enginechaos.receivers import Receivers
 from enginechaos.run import Run
 from enginechaos.scene import Scene
+from enginechaos.sim.settings import Settings
 from enginechaos.staging import refuse_labels
 from enginechaos.target import Target
 from enginechaos.undo import Owed
@@ -95,9 +96,7 @@ def target_of(
         run.conditions[found.name] = run.staging.model_dump(mode="json")
         return found
     made = start(name, **settings)
-    run.conditions[made.target.name] = {
-        key: value for key, value in made.settings.items() if not key.endswith(("_file", "port"))
-    }
+    run.conditions[made.target.name] = Settings.model_validate(made.settings).behaviour()
     return made.target
 
 

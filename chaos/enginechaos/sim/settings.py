@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 from enginechaos.sim.errors import SimError
 from enginechaos.sim.memory import GIB, MIB, Model
@@ -116,6 +117,19 @@ class Settings(_Section):
         if self.engine_dir is not None and self.dialect not in {"trtllm", "triton", "nim"}:
             raise ValueError(f"engine_dir: {self.dialect} loads no TensorRT engines")
         return self
+
+    def behaviour(self) -> dict[str, Any]:
+        """All that decides what the engine does, the same in every run: no files and ports, and
+        not how its ranks find each other."""
+        paths = {name for name, field in type(self).model_fields.items() if _is_path(field)}
+        places = {"host", "port", "metrics_port", *paths}
+        ways = {"listen", "through", "launch"}
+        kept: dict[str, Any] = self.model_dump(mode="json", exclude={*places, "ranks"})
+        return {**kept, "ranks": self.ranks.model_dump(mode="json", exclude=ways)}
+
+
+def _is_path(field: FieldInfo) -> bool:
+    return Path in (field.annotation, *get_args(field.annotation))
 
 
 def load(path: Path, **changes: Any) -> Settings:
