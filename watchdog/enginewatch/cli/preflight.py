@@ -50,6 +50,8 @@ _OTHERS: Final = ("--gpus", "--freeze", "--runtime")
 
 
 class Format(StrEnum):
+    """The forms of `preflight.report.FORMATS`."""
+
     TABLE = "table"
     JSON = "json"
     JUNIT = "junit"
@@ -108,7 +110,7 @@ def preflight(
         Path | None, typer.Option(metavar="FILE", help="Holds the bearer token that --url wants.")
     ] = None,
     require: Annotated[
-        Texts, typer.Option(metavar="CHECK", help="Exit 3 if this check can't be told: memory, all.")
+        Texts, typer.Option(metavar="CHECK", help="Exit 3 if this check can't be told; `all`.")
     ] = None,
     accept: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Known findings, with reason and expiry.")

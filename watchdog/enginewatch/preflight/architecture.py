@@ -8,7 +8,8 @@ enginewatch_preflight_plan_state {engine, what}        1 read, 0 unknown, -1 no 
 enginewatch_preflight_plan_info {engine, tensorrt, capability, models, folder}   (of rank files)
 enginewatch_preflight_engine_on_capability {engine, gpu, by, built, runs}   1 the same, 0 another
 enginewatch_preflight_engine_on_model {engine, gpu, by, built}              likewise
-enginewatch_engine_needs_gpus, enginewatch_preflight_engine_ranks {folder, missing}
+enginewatch_engine_needs_gpus                          ranks, one a GPU
+enginewatch_preflight_engine_ranks_wrong {folder, missing, extra, needs}    rank files, 0 is right
 enginewatch_preflight_engine_parallel {engine, of, built, asked, launch}    1 the same, 0 another
 enginewatch_engine_cluster_info {cluster_key}
 enginewatch_preflight_format_on_gpu {written, format, runtime, gpu, capability, of}  3 to 0
@@ -52,6 +53,7 @@ class Built(NamedTuple):
 
 
 def samples(facts: Facts) -> Iterator[Observed]:
+    """The series above, for every engine, checkpoint and library on every target GPU."""
     found = tuple(targets(facts))
     yield from _targets(found)
     for engine in facts.engines:

@@ -131,6 +131,7 @@ def _plain(name: str) -> str:
 
 @cache
 def shipped_devices() -> Devices:
+    """Those of the pack. Raises SignatureError with every problem of its tables."""
     return load_devices(rules_path())
 
 

@@ -40,6 +40,7 @@ class Format(NamedTuple):
     emulated: Callable[[Capability], bool]
 
     def support(self, gpu: Capability) -> Support:
+        """The best that applies to a GPU of this compute capability."""
         if self.native(gpu):
             return Support.NATIVE
         if self.partial(gpu):
@@ -68,6 +69,7 @@ def written_format(quantization: Quantization) -> str:
 
 @cache
 def shipped_formats() -> tuple[Format, ...]:
+    """Those of the pack. Raises as `load_formats` does."""
     return load_formats(rules_path())
 
 

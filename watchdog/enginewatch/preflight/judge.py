@@ -104,6 +104,7 @@ class Judged:
 
 @cache
 def shipped_preflight() -> PreflightRules:
+    """Those of the pack. Raises RuleFileError, SignatureError."""
     return load_preflight(rules_path())
 
 

@@ -33,8 +33,18 @@ _WORDS: Final = ("model", "gemm_plugin", "quantization", "kv_cache_dtype", "back
 
 
 def samples(facts: Facts) -> Iterator[Observed]:
-    """One for each problem of a command, by its `kind`; one for each launch; and of containers
-    the GPUs that they ask for, where the command says how many it needs."""
+    """`enginewatch_preflight_…`, by `launch`:
+
+    ```
+    launch_info {launcher, runtime, version}         1
+    launch_problem {kind, text, near, detail, …}     1 for each
+    launch_setting {setting, flag, runtime}          as given; launch_setting_info for words
+    launch_visible_gpus                              what CUDA_VISIBLE_DEVICES leaves
+    container_gpus, container_needs_gpus {container} as asked for, as the command needs
+    container_shm_bytes {container}                  of /dev/shm, -1 the host's
+    container_unknown {container, what}              1 for each
+    ```
+    """
     for launch in facts.launches:
         version = release_of(launch, facts)
         evidence = Evidence(launch.where, 0, launch.command)

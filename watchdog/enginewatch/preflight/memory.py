@@ -90,7 +90,6 @@ class Estimate:
     token: int
     draft_token: int
     draft_weights: int
-    step_rows: int
 
     @property
     def total(self) -> int:
@@ -128,7 +127,6 @@ def estimate(plan: Plan) -> Estimate:
         token=own[1] + drafted[1],
         draft_token=drafted[1],
         draft_weights=draft_weights,
-        step_rows=rows,
     )
 
 
@@ -230,7 +228,7 @@ def activation_bytes(shape: Shape, tokens: int, tensor: int) -> int:
     return math.ceil(tokens * _HALF * (beside + max(attention, mlp)))
 
 
-def logits_bytes(vocab: int, rows: int, *, sort: bool = True) -> int:
+def logits_bytes(vocab: int, rows: int, *, sort: bool) -> int:
     """Logits of a step, their float32 copy, probabilities, and a sort for top-p and top-k.
 
     The sort comes before the probabilities, and is gone by then: the larger of both counts.

@@ -43,6 +43,7 @@ class Sum(NamedTuple):
 
 
 def sums(facts: Facts) -> Iterator[Sum]:
+    """Of every launch on every kind of GPU of which enough is known for a sum."""
     for each in served(facts):
         plan = _plan(each)
         if plan is None:

@@ -108,6 +108,7 @@ def families(tag: str) -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def needs() -> tuple[Need, ...]:
+    """Raises SignatureError where the table can't be read."""
     table = load_table(rules_path() / "compat" / "needs.yml")
     columns = ("of", "from", "until", "model", "needs", "least", "below", "grade", "why")
     return tuple(

@@ -35,6 +35,7 @@ class StepTime(NamedTuple):
     measured: bool
 
     def of(self, tokens: int) -> float:
+        """Seconds of a step that reads so many tokens of prompts."""
         return self.quiet_s + self.token_s * tokens
 
 
@@ -48,11 +49,6 @@ class Advice(NamedTuple):
     most: int | None
     ratio: float
     step: StepTime | None
-
-    @property
-    def possible(self) -> bool:
-        """Whether one budget gives both: prompts keep up, and tokens come in time."""
-        return self.most is None or self.most >= self.needed
 
 
 def advise(

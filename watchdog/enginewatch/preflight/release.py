@@ -30,6 +30,7 @@ def version_of(launch: Launch, facts: Facts) -> str:
 
 
 def release_of(launch: Launch, facts: Facts) -> Release:
+    """`version_of` as numbers that can be compared."""
     return numbers(version_of(launch, facts))
 
 

@@ -123,6 +123,7 @@ class Served:
 
     @property
     def layout(self) -> Layout:
+        """How its GPUs share the model."""
         return layout_of(self.launch)
 
 

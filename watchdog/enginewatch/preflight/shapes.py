@@ -154,6 +154,8 @@ def kv_elements_of(shape: Shape, length: int, tensor_parallel: int = 1) -> int:
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
+    """A row of `rules/compat/models.yml`: RE2 over the last part of a name in small letters."""
+
     shape: Shape
     match: Any
     published: int

@@ -57,6 +57,7 @@ class Change(NamedTuple):
 
 
 def samples(facts: Facts) -> Iterator[Observed]:
+    """The series above, for every engine."""
     stamps = {stamp.where: stamp for stamp in facts.stamps}
     for engine in facts.engines:
         stamp = stamps.get(engine.where)

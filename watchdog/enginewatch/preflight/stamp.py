@@ -124,6 +124,7 @@ def revision_of(folder: Path) -> str:
 
 
 def precision_of(engine: EngineDir) -> dict[str, str]:
+    """Number formats of weights, KV cache and activations, as far as the engine tells."""
     found = {
         "format": engine.format,
         "kv_cache_format": engine.kv_cache_format,
@@ -133,6 +134,7 @@ def precision_of(engine: EngineDir) -> dict[str, str]:
 
 
 def shapes_of(engine: EngineDir) -> dict[str, int]:
+    """Limits of the build (sequences, tokens) and parallel sizes (GPUs), as far as it tells."""
     found = {name: engine.built(name) for name in LIMITS}
     found |= {name: engine.mapping(name) for name in ("tp_size", "pp_size")}
     return {name: value for name, value in found.items() if value is not None}

@@ -24,6 +24,7 @@ class Target(NamedTuple):
 
     @property
     def is_tegra(self) -> bool:
+        """Whether it is of a Jetson or Drive, which share no binaries with any other GPU."""
         architecture = self.capability and shipped_devices().architectures.get(self.capability)
         return bool(architecture and architecture.tegra)
 

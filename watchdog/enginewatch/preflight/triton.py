@@ -21,6 +21,7 @@ _PREFIX: Final = "enginewatch_preflight_triton_"
 
 
 def samples(facts: Facts) -> Iterator[Observed]:
+    """The series above, for every model of every repository."""
     for repository in facts.repositories:
         for model in repository.models:
             yield from _model(model)

@@ -10,6 +10,7 @@ from enginewatch.preflight.observe import Observed, observed
 
 
 def samples(facts: Facts) -> Iterator[Observed]:
+    """1 by `input` (its place), `what` and the `check` that goes without it."""
     for each in facts.unread:
         yield observed(
             "enginewatch_preflight_unread",

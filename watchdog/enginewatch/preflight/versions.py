@@ -37,6 +37,7 @@ _WITH_CUDA: Final = ("torch", "vllm", "sglang", "sgl-kernel", "flashinfer-python
 
 
 def samples(facts: Facts) -> Iterator[Observed]:
+    """The series above."""
     images = tuple(_images(facts))
     known = known_versions(facts)
     yield from _engines(facts, known)

@@ -32,6 +32,8 @@ _STARTS: Final = re.compile(r"\b(?:vllm serve|vllm\.entrypoints|trtllm-|tritonse
 
 
 class Started(NamedTuple):
+    """What a command, a script or a manifest starts, and what of it could not be read."""
+
     launches: tuple[Launch, ...] = ()
     workloads: tuple[Workload, ...] = ()
     unread: tuple[Unread, ...] = ()

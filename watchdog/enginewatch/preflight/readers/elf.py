@@ -38,6 +38,8 @@ _VARIANTS_SINCE: Final = 90
 
 
 class Section(NamedTuple):
+    """A row of the table of sections; `offset` and `size` in bytes, `type` an SHT_ number."""
+
     name: str
     type: int
     offset: int

@@ -38,6 +38,7 @@ class EngineDir:
 
     @property
     def is_trtllm(self) -> bool:
+        """Whether TensorRT-LLM built it, by the keys of its configuration."""
         return "pretrained_config" in self.config or "build_config" in self.config
 
     @property
@@ -47,6 +48,7 @@ class EngineDir:
 
     @property
     def plans(self) -> Iterator[Plan]:
+        """Of the ranks in their order, then the others."""
         yield from (self.ranks[rank] for rank in sorted(self.ranks))
         yield from self.others
 
@@ -70,10 +72,12 @@ class EngineDir:
 
     @property
     def format(self) -> str:
+        """Of the weights, as the build wrote it (`FP8`); empty where they are not quantized."""
         return text(self.config, "pretrained_config", "quantization", "quant_algo")
 
     @property
     def kv_cache_format(self) -> str:
+        """Likewise of the KV cache."""
         return text(self.config, "pretrained_config", "quantization", "kv_cache_quant_algo")
 
     @property

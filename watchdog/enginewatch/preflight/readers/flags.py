@@ -68,11 +68,14 @@ class Problem(NamedTuple):
 
 
 class FlagTable(NamedTuple):
+    """The flags of a launcher, or the keys of its configuration."""
+
     name: str
     by_name: Mapping[str, Flag]
     """By each name and alias, as written."""
 
     def nearest(self, name: str) -> str:
+        """What was probably meant; empty where nothing is like it."""
         live = [each for each, flag in self.by_name.items() if not flag.removed]
         near = difflib.get_close_matches(name, live, n=1, cutoff=0.75)
         return near[0] if near else ""

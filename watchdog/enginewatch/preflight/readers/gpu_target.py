@@ -16,6 +16,8 @@ _TARGET: Final = re.compile(r"(?:sm|compute)_(\d{1,2})(\d)([af]?)")
 
 
 class Form(StrEnum):
+    """What compiled code is."""
+
     SASS = "sass"
     """Machine code of one architecture."""
     PTX = "ptx"

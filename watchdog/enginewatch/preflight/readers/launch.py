@@ -63,6 +63,7 @@ class Launch:
         return self.runtime in {"trtllm", "triton"} and not self.builds
 
     def value(self, name: str) -> Json:
+        """A setting's value; None where it is not given, or comes from outside."""
         given = self.settings.get(name)
         return given.value if given else None
 
@@ -78,10 +79,12 @@ class Launch:
         return float(value)
 
     def count(self, name: str, default: int = 1) -> int:
+        """A setting's number of GPUs or nodes; the default where it is not given or under 1."""
         value = self.number(name)
         return int(value) if value is not None and value >= 1 else default
 
     def text(self, name: str) -> str:
+        """A setting's word; empty where it is not given or is none."""
         value = self.value(name)
         return value if isinstance(value, str) else ""
 

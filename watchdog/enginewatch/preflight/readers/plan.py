@@ -72,6 +72,8 @@ _SERIALS: Final[Mapping[int, tuple[tuple[int, int], ...]]] = {
 
 
 class Kind(StrEnum):
+    """What a file with the name of a plan is."""
+
     ENGINE = "engine"
     CACHE = "timing cache"
     DAMAGED = "damaged"
@@ -100,6 +102,7 @@ class Plan:
 
     @property
     def multiprocessors(self) -> int | None:
+        """None where the record fits no model, so that its number is not believed."""
         return self.device.multiprocessors if self.device and self.models else None
 
 
@@ -122,6 +125,7 @@ class _UnknownError(Exception):
 
 @cache
 def shipped_releases() -> frozenset[str]:
+    """Versions of TensorRT, four numbers each. Raises SignatureError."""
     return frozenset(load_table(rules_path() / "compat" / "tensorrt.yml").rows)
 
 

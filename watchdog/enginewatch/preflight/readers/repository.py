@@ -57,6 +57,7 @@ class TritonModel:
 
     @property
     def is_trtllm(self) -> bool:
+        """Whether the TensorRT-LLM backend serves it."""
         return self.backend in TRTLLM
 
     @property
@@ -68,6 +69,8 @@ class TritonModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repository:
+    """The models of a Triton model repository."""
+
     where: str
     models: tuple[TritonModel, ...] = ()
     unread: tuple[Unread, ...] = ()

@@ -51,10 +51,12 @@ class Tree:
         return tree
 
     def items(self) -> Iterator[tuple[str, Tree]]:
+        """Of a mapping; nothing of anything else."""
         if isinstance(self.value, dict):
             yield from self.value.items()
 
     def each(self) -> list[Tree]:
+        """Of a list; nothing of anything else."""
         return self.value if isinstance(self.value, list) else []
 
     def below(self) -> Iterator[Tree]:
@@ -68,6 +70,7 @@ class Tree:
         return str(self.value) if isinstance(self.value, str | int | float) else ""
 
     def number(self) -> float | None:
+        """A scalar as a number, also one in quotes; None for anything else."""
         if isinstance(self.value, bool):
             return None
         try:

@@ -36,6 +36,8 @@ class Words(NamedTuple):
 
 @dataclass(slots=True)
 class Read:
+    """What a launcher's words come to: settings by our names, flags by the launcher's."""
+
     settings: dict[str, Given] = field(default_factory=dict)
     flags: dict[str, Given] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
