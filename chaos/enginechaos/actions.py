@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, Self
 
 from enginechaos.actors import Actor, Local, actor_of
 from enginechaos.errors import UndoError
-from enginechaos.processes import Process
+from enginechaos.processes import GONE, Process
 
 _WITHIN: Final = 10.0
 """Seconds until a process must have gone on, or be gone."""
@@ -94,7 +94,7 @@ class End(Action):
         raise UndoError(f"{self.process} can't be ended")
 
     def _gone(self) -> bool:
-        return self.actor.state(self.process) in ("", "Z", "X")
+        return self.actor.state(self.process) in GONE
 
     def as_json(self) -> dict[str, Any]:
         return {"process": self.process.as_json(), "actor": dict(self.actor.spec())}

@@ -16,7 +16,7 @@ import httpx
 import yaml
 
 from enginechaos.errors import TargetError
-from enginechaos.processes import Process, below, process, processes
+from enginechaos.processes import Process, below, end, process, processes
 from enginechaos.target import Limits, Target
 
 _STARTS_WITHIN: Final = 30.0
@@ -94,16 +94,9 @@ class EmbeddedEngine:
         if running is None:
             return
         family = list(below(running.pid, processes()))
-        running.terminate()
-        try:
-            running.wait(5)
-        except subprocess.TimeoutExpired:
-            running.kill()
-            running.wait(5)
+        end(running)
         for each in family:
             self.target.actor.signal(each, "KILL")
-        if running.stdout is not None:
-            running.stdout.close()
 
     def relaunch(self, **changes: object) -> None:
         """On the same port, with the settings that it was first started with, but for `changes`."""

@@ -5,12 +5,16 @@ A process is known by its pid and the time it started: pids are used again.
 
 from __future__ import annotations
 
+import signal
+import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
 PROC: Final = Path("/proc")
+GONE: Final = frozenset({"", "Z", "X"})
+"""States of a process that is none any more: not there, a zombie, dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,4 +102,22 @@ def below(root: int, table: Iterable[Process]) -> Iterator[Process]:
 def alive(one: Process) -> bool:
     """Whether this very process is still there, and no zombie."""
     found = stat(one.pid)
-    return found is not None and found.started == one.started and found.state not in "ZX"
+    return found is not None and found.started == one.started and found.state not in GONE
+
+
+def end(
+    child: subprocess.Popen[str],
+    with_signal: signal.Signals = signal.SIGTERM,
+    within: float = 10.0,
+) -> None:
+    """End a child and close what is read of it. One that is still there `within` seconds after the
+    signal is killed. TERM by default: an engine takes its ranks along."""
+    if child.poll() is None:
+        child.send_signal(with_signal)
+        try:
+            child.wait(within)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait(within)
+    if child.stdout is not None:
+        child.stdout.close()

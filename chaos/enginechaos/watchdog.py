@@ -17,7 +17,7 @@ import httpx
 import yaml
 
 from enginechaos.errors import WatchdogError
-from enginechaos.processes import Process, process
+from enginechaos.processes import Process, end, process
 from enginechaos.receivers import Receivers
 from enginechaos.target import Target
 
@@ -147,17 +147,8 @@ class StartedWatchdog(Watchdog):
 
     def _end(self, with_signal: signal.Signals) -> None:
         running, self._process = self._process, None
-        if running is None:
-            return
-        if running.poll() is None:
-            running.send_signal(with_signal)
-            try:
-                running.wait(10)
-            except subprocess.TimeoutExpired:
-                running.kill()
-                running.wait(10)
-        if running.stdout is not None:
-            running.stdout.close()
+        if running is not None:
+            end(running, with_signal)
 
     def _first_line(self, running: subprocess.Popen[str]) -> str:
         lines: queue.Queue[str] = queue.Queue()

@@ -18,6 +18,7 @@ from enginechaos.actions import Action, Restore
 from enginechaos.embedded import free_port
 from enginechaos.errors import TargetError
 from enginechaos.faults.base import Evidence, Fault
+from enginechaos.processes import end
 from enginechaos.sim import engine_dir
 from enginechaos.target import Target
 
@@ -93,20 +94,8 @@ class ReplacedEngine(Fault):
             except subprocess.TimeoutExpired:
                 return None
             finally:
-                _end(running)
+                end(running)
         return said
-
-
-def _end(running: subprocess.Popen[str]) -> None:
-    # TERM first: it takes its ranks along.
-    if running.poll() is not None:
-        return
-    running.terminate()
-    try:
-        running.wait(5)
-    except subprocess.TimeoutExpired:
-        running.kill()
-        running.wait(5)
 
 
 def _contents(folder: Path) -> Mapping[str, bytes]:

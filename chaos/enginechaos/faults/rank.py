@@ -12,7 +12,7 @@ from enginechaos.faults import looks
 from enginechaos.faults.base import Evidence
 from enginechaos.faults.relaunch import EndsInRelaunch
 from enginechaos.faults.stopped import StoppedProcess
-from enginechaos.processes import Process
+from enginechaos.processes import GONE, Process
 from enginechaos.target import Target
 
 
@@ -69,7 +69,7 @@ class KilledRank(EndsInRelaunch):
             raise TargetError(f"{self._killed} is gone")
 
     def verify(self, target: Target) -> Evidence:
-        if self._killed is None or target.actor.state(self._killed) not in ("", "Z", "X"):
+        if self._killed is None or target.actor.state(self._killed) not in GONE:
             return Evidence(False, f"{self._killed} still runs")
         said = looks.answer_of(target.url)
         return Evidence(said == "", f"{self._killed} is gone; {target.url} {said or 'is closed'}")

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from enginechaos.processes import stat
+from enginechaos.processes import GONE, stat
 from enginechaos.sim.errors import SimError
 from enginechaos.sim.memory import GIB
 
@@ -132,7 +132,7 @@ def _living(card: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _alive(pid: int) -> bool:
     found = stat(pid)
-    return found is not None and found.state not in "ZX"
+    return found is not None and found.state not in GONE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

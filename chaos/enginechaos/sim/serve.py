@@ -18,7 +18,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from enginechaos.processes import stat
+from enginechaos.processes import GONE, stat
 from enginechaos.sim.api import Api
 from enginechaos.sim.client import EngineClient
 from enginechaos.sim.dialects import find
@@ -194,7 +194,7 @@ class _Counted:
 def _signal(pid: int, which: signal.Signals) -> bool:
     """False where there is no such process, or only what is left of one."""
     found = stat(pid)
-    if found is None or found.state in "ZX":
+    if found is None or found.state in GONE:
         return False
     try:
         os.kill(pid, which)
