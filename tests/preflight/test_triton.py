@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.preflight.planforge import forge, form, record_of
 from tests.preflight.test_engine_dir import CONFIG, write_engine, write_model
 
 from enginewatch.preflight.checks import samples
@@ -52,6 +53,23 @@ def test_a_placeholder_for_the_engine(repository: Path) -> None:
     path = repository / "tensorrt_llm" / "config.pbtxt"
     path.write_text(CONFIG.replace('"/engines/" "llama"', '"${engine_dir}"'))
     assert "EW-TRITON-002" in codes(facts(repository))
+
+
+@pytest.mark.parametrize(
+    "parameters", ["", 'parameters { key: "gpt_model_path" value { string_value: "" } }']
+)
+def test_a_model_that_names_no_engine(repository: Path, parameters: str) -> None:
+    path = repository / "tensorrt_llm" / "config.pbtxt"
+    path.write_text(f'backend: "tensorrtllm"\n{parameters}\n')
+    assert codes(facts(repository)) == {"EW-TRITON-002"}
+
+
+def test_a_model_without_a_plan(repository: Path) -> None:
+    config = 'platform: "tensorrt_plan"\ndefault_model_filename: "detector.bin"\n'
+    folder = write_model(repository / "detector", config)
+    assert codes(facts(repository)) == {"EW-TRITON-004"}
+    (folder / "1" / "detector.bin").write_bytes(forge(form("C2"), record_of("H200")))
+    assert codes(facts(repository)) == set()
 
 
 def test_an_engine_loaded_twice(repository: Path) -> None:

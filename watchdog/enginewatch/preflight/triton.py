@@ -2,7 +2,8 @@
 
 ```
 enginewatch_preflight_triton_versions {model}              folders with a number for a name
-enginewatch_preflight_triton_engine_path {model, key}      1 filled in, 0 still a placeholder
+enginewatch_preflight_triton_plans {model}                 of the versions that are served
+enginewatch_preflight_triton_engine_path {model, key}      1 filled in, 0 missing or a placeholder
 enginewatch_preflight_triton_engine_instances {model}      how often it loads its engine
 ```
 """
@@ -33,11 +34,15 @@ def _model(model: TritonModel) -> Iterator[Observed]:
     )
     count = len(model.versions)
     yield observed(f"{_PREFIX}versions", count, evidence, model=model.name)
+    if model.backend == "tensorrt":
+        yield observed(f"{_PREFIX}plans", len(model.plans), evidence, model=model.name)
     if not model.is_trtllm:
         return
-    for key in ENGINE_KEYS:
-        filled = key in model.parameters
-        if filled or key in model.unset:
-            yield observed(f"{_PREFIX}engine_path", filled, evidence, model=model.name, key=key)
+    # A model that names no engine at all lacks the parameter that the backend's template has.
+    named = [key for key in ENGINE_KEYS if model.parameters.get(key)]
+    for key in dict.fromkeys((*named, *(key for key in ENGINE_KEYS if key in model.unset))):
+        yield observed(f"{_PREFIX}engine_path", key in named, evidence, model=model.name, key=key)
+    if not named and ENGINE_KEYS[0] not in model.unset:
+        yield observed(f"{_PREFIX}engine_path", 0, evidence, model=model.name, key=ENGINE_KEYS[0])
     if model.instances is not None:
         yield observed(f"{_PREFIX}engine_instances", model.instances, evidence, model=model.name)

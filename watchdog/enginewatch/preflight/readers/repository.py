@@ -50,7 +50,6 @@ class TritonModel:
     parameters: Mapping[str, str] = field(default_factory=dict)
     unset: tuple[str, ...] = ()
     instances: int | None = None
-    gpus: tuple[int, ...] = ()
     versions: tuple[int, ...] = ()
     plans: tuple[Plan, ...] = ()
     has_config: bool = True
@@ -123,15 +122,15 @@ def read_model(folder: Path) -> TritonModel:
             raise PbtxtError(f"not UTF-8 at byte {failure.start}", where=str(path)) from None
     versions = tuple(sorted(int(each.name) for each in _version_folders(folder)))
     served = _served(config, versions)
+    named = text_of(config, "default_model_filename")
     plans = tuple(
         read_plan(file)
         for each in _version_folders(folder)
         if int(each.name) in served
         for file in sorted(each.iterdir())
-        if file.name.endswith(SUFFIXES) and file.is_file()
+        if (file.name.endswith(SUFFIXES) or file.name == named) and file.is_file()
     )
     parameters = dict(_parameters(config))
-    instances, gpus = _instances(config)
     size = first(config, "max_batch_size")
     return TritonModel(
         where=str(path if there else folder),
@@ -140,8 +139,7 @@ def read_model(folder: Path) -> TritonModel:
         max_batch_size=size if type(size) is int else None,
         parameters={key: text for key, text in parameters.items() if not _UNSET.search(text)},
         unset=tuple(sorted(key for key, text in parameters.items() if _UNSET.search(text))),
-        instances=instances,
-        gpus=gpus,
+        instances=_instances(config),
         versions=versions,
         plans=plans,
         has_config=there,
@@ -185,17 +183,15 @@ def _written(value: Value | None) -> str:
     return str(value) if isinstance(value, str | int | float) else ""
 
 
-def _instances(config: Message) -> tuple[int | None, tuple[int, ...]]:
-    """How many instances there are on GPUs, and on which; a group without a list is on all."""
+def _instances(config: Message) -> int | None:
+    """How many instances there are on GPUs; a group without a list counts once."""
     total = 0
     seen = False
-    named: set[int] = set()
     for group in messages(config, "instance_group"):
         if text_of(group, "kind") == "KIND_CPU":
             continue
         seen = True
         count = first(group, "count")
         gpus = [gpu for gpu in group.get("gpus", ()) if type(gpu) is int]
-        named.update(gpus)
         total += (count if type(count) is int and count > 0 else 1) * max(1, len(gpus))
-    return (total if seen else None), tuple(sorted(named))
+    return total if seen else None
