@@ -283,6 +283,14 @@ def test_alerts_without_a_verdict_are_no_hazards() -> None:
     assert Fleet(*files).look({"a": "vllm:num_requests_running"}) == []
 
 
+def test_an_alert_that_engines_only_excuse_is_not_about_them() -> None:
+    """A line of a log, unless the engine serves: no engine is blind for want of such a line."""
+    alert = "groups: [{name: g, rules: [{alert: A, expr: %s, labels: {verdict: oom}}]}]"
+    for expr, blind in (("line unless engine:kv:ratio", 0), ("line and engine:kv:ratio", 1)):
+        files = parse_rule_file(ENGINES, "e.yml"), parse_rule_file(alert % expr, "h.yml")
+        assert len(Fleet(*files).look({"a": "vllm:num_requests_running"})) == blind, expr
+
+
 def test_an_alert_is_explained_down_to_raw_series(tmp_path: Path) -> None:
     (tmp_path / "runbooks").mkdir()
     (tmp_path / "runbooks" / "stuck.md").touch()

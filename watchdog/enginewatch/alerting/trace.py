@@ -135,8 +135,16 @@ class Tracer:
         return tuple(found.values())
 
     def is_about_engines(self, rule: Rule) -> bool:
-        """Whether `rule` reads a series that some engine's rules record."""
-        return any(_runtime(recorder.rule) for recorder in self.feeding(rule))
+        """Whether `rule` judges a series that some engine's rules record. One that only takes such
+        a series as an excuse (right of `unless`) says nothing of engines that have it."""
+        judged: set[str] = set()
+        left = list(_judged(rule.expr))
+        while left:
+            name = left.pop()
+            if name not in judged:
+                judged.add(name)
+                left += (n for r in self.recorders(name) for n in _judged(r.rule.expr))
+        return any(_runtime(r.rule) for name in judged for r in self.recorders(name))
 
     def _need_of(self, rule: Rule, runtime: str, above: frozenset[Rule]) -> Need:
         # A rule may read its own earlier output, which asks for nothing new.
@@ -191,6 +199,18 @@ def _recorded(expr: Expr) -> Iterator[str]:
     for node in expr.walk():
         if isinstance(node, VectorSelector):
             yield from sorted(names(node) or ())
+
+
+def _judged(expr: Expr) -> Iterator[str]:
+    """The names of all that an expression reads, but for what stands right of `unless`."""
+    match expr:
+        case VectorSelector():
+            yield from sorted(names(expr) or ())
+        case Binary(op="unless", left=left):
+            yield from _judged(left)
+        case _:
+            for child in expr.children():
+                yield from _judged(child)
 
 
 def kept_series(files: Iterable[RuleFile], lookback: Millis = LOOKBACK) -> dict[str | None, Millis]:
