@@ -36,6 +36,8 @@ _NEEDED = frozenset(
      "quantization"}
 )  # fmt: skip
 """Settings without which no sum is worth anything, where a command has them from outside."""
+_OUTSIDE = frozenset({"config_missing", "config_invalid", "words_unknown"})
+"""Problems of a command that may have any setting in what could not be read."""
 _MIG = re.compile(r"/mig-\d+g\.(\d+)gb")
 """A MIG profile tells its memory (NVIDIA MIG user guide)."""
 _ONE_LAYER = re.compile(r"mtp|eagle|nextn", re.IGNORECASE)
@@ -154,6 +156,9 @@ def _served(launch: Launch, gpus: Gpus | None, demand: Demand | None, facts: Fac
         f"the value of {given.by}"
         for name, given in launch.settings.items()
         if given.value is None and name in _NEEDED
+    ]
+    missing += [
+        f"what {problem.text} sets" for problem in launch.problems if problem.kind in _OUTSIDE
     ]
     if model is None and launch.is_told("model"):
         missing.append(f"the shape of {launch.text('model') or 'a model that the command names'}")

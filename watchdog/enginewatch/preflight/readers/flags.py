@@ -341,10 +341,13 @@ def as_integer(text: str) -> int | None:
 
 
 def typed(kind: str, value: object) -> Json:
-    """A value out of YAML by the type of its flag; one that is already no text stays."""
-    if not isinstance(value, str):
-        return value if isinstance(value, dict | list | int | float | bool) else None
-    try:
-        return _typed("auto" if kind == "json" else kind, value)
-    except (ValueError, OverflowError):
-        return value
+    """A value out of YAML by the type of its flag. Raises ValueError for one of another type."""
+    if isinstance(value, str):
+        try:
+            return _typed("auto" if kind == "json" else kind, value)
+        except OverflowError:
+            raise ValueError(value) from None
+    numbers = {"int": (int,), "float": (int, float)}.get(kind)
+    if numbers and (isinstance(value, bool) or not isinstance(value, numbers)):
+        raise ValueError(value)
+    return value if isinstance(value, dict | list | int | float | bool) else None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from enginewatch.preflight.readers.flags import (
+    Flag,
     FlagTable,
     Given,
     Json,
@@ -15,10 +17,14 @@ from enginewatch.preflight.readers.flags import (
     Style,
     as_integer,
     parse,
+    typed,
 )
 from enginewatch.preflight.readers.shell import Word
+from enginewatch.preflight.readers.workload import is_template
 from enginewatch.preflight.readers.yamldata import Tree, YamlDataError, read_yaml
 from enginewatch.yamltext import closest
+
+_EXPANDED: Final = re.compile(r"\$\{?[A-Za-z_]")
 
 Files = Callable[[str], str | None]
 """The text of a file that a command names, None where it can't be had."""
@@ -98,6 +104,24 @@ def config_file(read: Read, words: Words) -> Tree | None:
         )
         return None
     return documents[0]
+
+
+def configured(read: Read, flag: Flag, key: str, below: Tree, where: str) -> Given:
+    """A value of a configuration file by the type of its flag.
+
+    One of another type is a problem, and so is one that a variable or a template stands for: no
+    launcher expands them, so that another program writes the file anew.
+    """
+    value = below.plain()
+    if isinstance(value, str) and (_EXPANDED.search(value) or is_template(value)):
+        read.problems.append(Problem("value_unknown", key, where, detail=value))
+        return Given(None, where, key)
+    try:
+        return Given(typed(flag.type, value), where, key)
+    except ValueError:
+        detail = f"{below.text() or 'a list or a mapping'} is no {flag.type}"
+        read.problems.append(Problem("value_type", key, where, detail=detail))
+        return Given(None, where, key)
 
 
 SPECULATIVE_KEYS = {

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from enginewatch.preflight.readers.flags import Given, Problem, Style, typed
+from enginewatch.preflight.readers.flags import Problem, Style
 from enginewatch.preflight.readers.launchers.base import (
     Read,
     Words,
     config_file,
+    configured,
     read_flags,
     stray,
 )
@@ -30,8 +31,8 @@ def read(words: Words) -> Read:
                 near = words.table.nearest(name).removeprefix("--")
                 found.problems.append(Problem("unknown_key", key, where, near=near))
             elif flag.sets and below.value is not None:
-                value = typed(flag.type, below.plain())
-                found.settings.setdefault(flag.sets, Given(value, where, key))
+                given = configured(found, flag, key, below, where)
+                found.settings.setdefault(flag.sets, given)
     _speculative(found)
     return found
 

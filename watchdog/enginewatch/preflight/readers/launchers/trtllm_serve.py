@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from enginewatch.preflight.readers.flags import FlagTable, Given, Problem, Style, flag_table, typed
+from enginewatch.preflight.readers.flags import FlagTable, Problem, Style, flag_table
 from enginewatch.preflight.readers.launchers.base import (
     Read,
     Words,
     config_file,
+    configured,
     positional_model,
     read_flags,
     stray,
@@ -55,8 +56,7 @@ def _keys(found: Read, tree: Tree, file: str, table: FlagTable, under: str) -> N
         if flag.removed:
             found.problems.append(Problem("removed_key", key, where, flag.gone, flag.removed))
         if flag.sets and below.value is not None:
-            value = typed(flag.type, below.plain())
-            found.settings[flag.sets] = Given(value, where, name)
+            found.settings[flag.sets] = configured(found, flag, name, below, where)
         if isinstance(below.value, dict):
             _keys(found, below, file, table, f"{name}.")
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from enginewatch.preflight.readers.flags import Given, Problem, Style, typed
+from enginewatch.preflight.readers.flags import Problem, Style
 from enginewatch.preflight.readers.launchers.base import (
     SPECULATIVE_KEYS,
     Read,
     Words,
     config_file,
+    configured,
     integer_setting,
     positional_model,
     read_flags,
@@ -62,8 +63,8 @@ def _configured(found: Read, words: Words) -> None:
             continue
         if flag.removed:
             found.problems.append(Problem("removed_flag", name, where, flag.gone, flag.removed))
-        value = typed(flag.type, below.plain())
         if flag.name not in found.flags and below.value is not None:
-            found.flags[flag.name] = Given(value, where, key)
+            given = configured(found, flag, key, below, where)
+            found.flags[flag.name] = given
             if flag.sets:
-                found.settings.setdefault(flag.sets, Given(value, where, key))
+                found.settings.setdefault(flag.sets, given)
