@@ -144,24 +144,26 @@ class _Reader:
                 self.variables.close()
             return
         words = [word for token in found for word in self._expand(token)]
+        # Behind && and || it may not come to that.
+        if words and before not in {"&&", "||"} and _leaves(words):
+            self.variables.leave()
         if words and not self._builtin(words, found):
             self._command(words, assigned)
 
     def _fork(self, keyword: str) -> None:
-        if keyword in {"if", "while", "until", "for", "select"}:
+        # What stands in braces is a function's, or behind && and ||: it may run or not.
+        if keyword in {"if", "while", "until", "for", "select", "{"}:
             self.variables.open()
         elif keyword == "case":
             self.variables.open(is_case=True)
         elif keyword in {"elif", "else"}:
             self.variables.branch(is_last=keyword == "else")
-        elif keyword in {"fi", "done", "esac"}:
+        elif keyword in {"fi", "done", "esac", "}"}:
             self.variables.close()
 
     def _builtin(self, words: list[Word], found: list[Token]) -> bool:
         """Whether the shell itself does it: what changes variables is done here too."""
         name = words[0].text
-        if name in {"exit", "return"} or (name == "exec" and len(words) > 1):
-            self.variables.leave()
         if name in _EXPORTS:
             self._export(found)
         elif name == "unset":
@@ -321,6 +323,12 @@ class _Reader:
         bare = text.strip("\"'")
         filled = self._substituted(bare)
         return Word(filled, raw, 0, "$" not in filled)
+
+
+def _leaves(words: list[Word]) -> bool:
+    """Whether nothing that stands behind is run."""
+    name = words[0].text
+    return name in {"exit", "return"} or (name == "exec" and len(words) > 1)
 
 
 def _is_list(part: Part) -> bool:
