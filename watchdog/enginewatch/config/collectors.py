@@ -31,7 +31,8 @@ class NvmlConfig(MachineSection):
     timeout: PositiveDuration = 10_000
     """How late a poll may be until the driver is taken to hang."""
     start_timeout: PositiveDuration = 60_000
-    """The same for the first poll: a driver that is not kept loaded takes seconds a GPU."""
+    """The same for the first poll, as long as none has come: a driver that is not kept loaded takes
+    seconds a GPU. After that, `timeout` and twice as long as the slowest start took."""
     deployment: str | None = None
     """What the GPUs serve; the only deployment of scrape_configs if there is just one."""
     deployments: dict[str, tuple[str, ...]] = Field(default_factory=dict)
