@@ -13,11 +13,14 @@ OURS: Final = (
     "EngineStuck",
     "EngineRankLags",
     "EngineRanksSpin",
+    "EngineRankUnreachable",
+    "EngineRanksOutOfStep",
+    "EngineCollectiveFailed",
 )
 """Those that speak of a stall; pages beside them stand in the last column."""
 TIMEOUT: Final = re.compile(
     r"Watchdog caught collective operation timeout|Timed out waiting \d+ms|[Hh]eartbeat monitor"
-    r"|watchdog got stuck|Connection (?:closed|reset) by peer"
+    r"|watchdog got stuck|Connection (?:closed|reset) by peer|Connection closed by remote peer"
 )
 
 Case = Mapping[str, Any]
