@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import random
 import re
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
@@ -19,6 +21,7 @@ _SUMS: Final = 48
 """Of one exam, asked all at once: some faults show only in batches."""
 _MANY: Final = 8
 """So many wrong sums of an exam are the fault; where a third goes wrong, 99 exams of 100."""
+_SIGNS: Final[Mapping[str, Callable[[int, int], int]]] = {"+": operator.add, "*": operator.mul}
 
 
 @dataclass
@@ -26,10 +29,13 @@ class DamagedFormat(EndsInRelaunch):
     """A relaunch in the format `damaged`, a row of the simulation's damage.yml; the undo is one
     in its own.
 
-    The evidence is an exam of our own: sums that the engine got right before, and gets wrong now.
+    The evidence is an exam of our own: sums (`sign` `*`: products, which most formats hurt first)
+    that the engine got right before, of which it gets `least` wrong now.
     """
 
     damaged: str = "nvfp4-batched"
+    sign: str = "+"
+    least: int = _MANY
     verify_within: ClassVar[float] = 20.0
     spared: ClassVar[str] = "its format is not changed"
     verdict: ClassVar[str] = "quality_collapse"
@@ -45,27 +51,33 @@ class DamagedFormat(EndsInRelaunch):
     def inject(self, target: Target) -> None:
         wrong = self._wrong(target)
         if wrong:
-            raise TargetError(f"{wrong} of {_SUMS} sums are wrong before anything was done")
+            raise TargetError(f"{wrong} of {_SUMS} {self._what} are wrong before anything was done")
         self.owe()
         target.relaunch(format=self.damaged)
 
     def verify(self, target: Target) -> Evidence:
         wrong = self._wrong(target)
-        return Evidence(wrong >= _MANY, f"{wrong} of {_SUMS} sums are wrong, and none was before")
+        what = f"{wrong} of {_SUMS} {self._what} are wrong, and none was before"
+        return Evidence(wrong >= self.least, what)
+
+    @property
+    def _what(self) -> str:
+        return "sums" if self.sign == "+" else "products"
 
     def _wrong(self, target: Target) -> int:
         sums = [(self._dice.randint(100, 999), self._dice.randint(100, 999)) for _ in range(_SUMS)]
         # One client for all: to make one takes longer than an answer, and batches would be small.
         with httpx.Client(timeout=10, trust_env=False) as client, ThreadPoolExecutor(_SUMS) as pool:
-            said = list(pool.map(lambda pair: _answer(client, target, *pair), sums))
-        return sum(given != a + b for given, (a, b) in zip(said, sums, strict=True))
+            said = list(pool.map(lambda pair: _answer(client, target, self.sign, *pair), sums))
+        right = _SIGNS[self.sign]
+        return sum(given != right(a, b) for given, (a, b) in zip(said, sums, strict=True))
 
 
-def _answer(client: httpx.Client, target: Target, a: int, b: int) -> int | None:
-    """What the engine takes for the sum; None where it says no number. Raises TargetError."""
+def _answer(client: httpx.Client, target: Target, sign: str, a: int, b: int) -> int | None:
+    """What the engine takes for the result; None where it says no number. Raises TargetError."""
     body = {
         "model": target.model,
-        "prompt": f"What is {a} + {b}? Reply with the number alone.",
+        "prompt": f"What is {a} {sign} {b}? Reply with the number alone.",
         "max_tokens": 16,
         "temperature": 0,
     }
