@@ -42,6 +42,7 @@ class SmallTokenBudget(EndsInRelaunch):
         self._before = self.load.figures(20.0).mean_first
         self.owe()
         target.relaunch(max_num_batched_tokens=self.tokens)
+        looks.load_is_back(target)
 
     def verify(self, target: Target) -> Evidence:
         now = self.load.figures(5.0).mean_first
@@ -86,6 +87,7 @@ class WholePrompts(EndsInRelaunch):
         self._before = self.load.figures(20.0).mean_gap
         self.owe()
         target.relaunch(chunked_prefill=False, max_num_batched_tokens=self.longest)
+        looks.load_is_back(target)
         self._since = time.time()
 
     def verify(self, target: Target) -> Evidence:

@@ -46,6 +46,14 @@ def metric(target: Target, name: str) -> float | None:
     return sum(found) if found else None
 
 
+def load_is_back(target: Target, within: float = 15.0) -> None:
+    """Wait until a relaunched engine's page tells of requests: clients come back within a second,
+    and a first step of seconds shows none of them before it ends."""
+    deadline = time.monotonic() + within
+    while not metric(target, "vllm:num_requests_running") and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
 def log_of(target: Target) -> Path:
     return target.log_files[0]
 

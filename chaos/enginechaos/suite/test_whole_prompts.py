@@ -12,7 +12,7 @@ from enginechaos import stage
 from enginechaos.faults import WholePrompts
 from enginechaos.load import Mix
 
-READERS = Mix(clients=2, prompt=(5400, 6600), answer=(1, 2), pause=0.05)
+READERS = Mix(clients=2, prompt=(2700, 3300), answer=(1, 2), pause=0.05)
 
 pytestmark = [
     pytest.mark.tiers("sim"),
