@@ -85,6 +85,7 @@ PECULIAR: Final = {
     "engine:requests_aborted:increase1m": "vllm",
     "engine:http_requests_failed:ratio1m": "vllm",
     "engine:spec_decode_drafts:rate1m": "vllm",
+    "engine:requests_finished:rate30s": "vllm",
     "engine:requests_corrupted:increase5m": "vllm",
     "engine:requests_cut_off:share5m": "vllm",
     "engine:requests_finished:total": "triton",
