@@ -21,8 +21,9 @@ def test_a_page_outlives_its_receivers(induce, expect_page, receivers, scene):
         ReceiverDown(receivers, "slack", Trouble(status=503)),
         ReceiverDown(receivers, "pagerduty", Trouble(seconds=30)),
     ]
+    # Before the injection: until it is proved, the page may be on its way.
+    asked = [outage.provider.attempts for outage in outages]
     with induce(Together(*outages, StoppedRank(rank=1))) as induced:
-        asked = [outage.provider.attempts for outage in outages]
 
         def told() -> set[str]:
             heard = receivers.inbox.taken(induced.began_at)

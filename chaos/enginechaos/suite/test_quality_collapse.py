@@ -18,9 +18,9 @@ pytestmark = [pytest.mark.tiers("sim"), pytest.mark.engine(startup_seconds=6)]
 ANSWERS = 'enginewatch_canary_answers_total{family="overall"}'
 HARMLESS = "mxfp4"
 """0.3 of 100 answers wrong, of products 0.9: decision.yml tolerates 2 of a baseline like this."""
-INTERVAL = 2
-"""Seconds between batches of 8: 64 answers take 16 s, in which rules are evaluated several
-times; at the default of 16 a minute, the test would take a quarter of an hour."""
+INTERVAL, BATCH = 1, 6
+"""Seconds between batches, and their answers: 64 take 11 s, in which rules are evaluated twice. At
+the default of 16 a minute, the test would take a quarter of an hour."""
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def canary(chaos_run, target):
     return {
         "baseline": str(file),
         "interval": f"{INTERVAL}s",
-        "batch": 8,
+        "batch": BATCH,
         # By right and wrong alone: probabilities show every format within 100 answers, and one that
         # is as good as this module's as a ticket.
         "logprobs": "off",
@@ -91,7 +91,7 @@ def test_a_damaged_format_is_paged_by_its_answers_and_resolves(
     baseline(f"{ANSWERS} >= 32")
     with induce(DamagedFormat()) as induction:
         # Over at 1000 to 1 that half the drop is gone, in each family that alarmed: 100 to 250
-        # answers, 4 a second, by which tasks are drawn. The engine's own start comes on top.
+        # answers, 6 a second, by which tasks are drawn. The engine's own start comes on top.
         story = expect_page("quality_collapse")
         before = watchdog.value(f"{ANSWERS} @ {induction.began_at:.3f}")
         after = watchdog.value(f"{ANSWERS} @ {story.firing_at:.3f}")
