@@ -24,6 +24,7 @@ from rich.table import Table
 
 from enginewatch.alerting.snapshot import RuleKey, Snapshot
 from enginewatch.alerting.state import Tracked
+from enginewatch.cli.run import collect_garbage_seldom
 from enginewatch.collect.scrape import steady_clock, wall_clock
 from enginewatch.config import parse_config
 from enginewatch.keeper import Keeper
@@ -179,6 +180,7 @@ async def deliver() -> list[Look]:
 
 def main() -> None:
     logging.disable()
+    collect_garbage_seldom()
     grid = Table(title="From an evaluation to what is to be told, 3 receivers")
     for heading in ("alerts", "grouped by", "groups", "grouped", "on the disk", "CPU"):
         grid.add_column(heading, justify="right")
