@@ -15,6 +15,7 @@ from enginewatch import __version__
 from enginewatch.alerting.events import GroupStatus
 from enginewatch.collect.ingest import SCRAPE_ERROR
 from enginewatch.collect.loop import Health, TargetState
+from enginewatch.collect.plugins import PLUGINS
 from enginewatch.keeper import Keeper
 from enginewatch.model import METRIC_NAME, Labels, Millis, Sample
 from enginewatch.notify.heartbeat import Heartbeat
@@ -23,8 +24,6 @@ from enginewatch.revive import failures
 from enginewatch.statefile import Fault
 from enginewatch.store.head import HeadStats
 
-_COLLECTORS: Final = ("canary", "logs", "nvml", "preflight", "probe", "processes")
-"""By which their work is known to `revive`; each is told from the start, at 0."""
 _TARGET: Final = ("instance", "job", "deployment")
 
 
@@ -147,8 +146,9 @@ class Telemetry(Collector):
             "Failures of a collector's own work; it begins again after each.",
             labels=["collector"],
         )
-        for name in _COLLECTORS:
-            failed.add_metric([name], failures[name])
+        # Each from the start, at 0: an increase from nothing is none.
+        for plugin in PLUGINS:
+            failed.add_metric([plugin.name], failures[plugin.name])
         yield failed
 
     def _store(self) -> Iterator[Metric]:

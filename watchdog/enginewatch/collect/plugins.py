@@ -19,7 +19,7 @@ from enginewatch.collect.probe_progress import Progress
 from enginewatch.collect.process import ProcessCollector
 from enginewatch.collect.ras import RasCollector
 from enginewatch.collect.rounds import Writers
-from enginewatch.config import Config
+from enginewatch.config import Config, NcclRasConfig
 from enginewatch.evidence.pack import shipped_pack
 from enginewatch.evidence.ring import EvidenceRing
 from enginewatch.model import Labels, Millis, Target
@@ -49,6 +49,7 @@ class Plugin(NamedTuple):
     where it is not wanted; as long as that stays equal, a reload leaves the collector alone."""
 
     name: str
+    """By which its work is known to `revive`, too."""
     section: Callable[[Config], object]
     make: Callable[[Config, Surroundings], Collector]
 
@@ -127,14 +128,18 @@ def _preflight(config: Config, around: Surroundings) -> Collector:
     )
 
 
+def _ras_jobs(config: Config) -> tuple[NcclRasConfig, ...]:
+    return tuple(each for each in config.nccl_ras if each.enabled)
+
+
 def _ras_section(config: Config) -> object:
-    wanted = tuple(each for each in config.nccl_ras if each.enabled)
-    return (wanted, config.sole_deployment) if wanted else None
+    jobs = _ras_jobs(config)
+    return (jobs, config.sole_deployment) if jobs else None
 
 
 def _ras(config: Config, around: Surroundings) -> Collector:
     return RasCollector(
-        tuple(each for each in config.nccl_ras if each.enabled),
+        _ras_jobs(config),
         around.writer(),
         around.clock,
         deployment=config.sole_deployment,
