@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import socket
-from typing import ClassVar, Final, Self
+from typing import Annotated, ClassVar, Final, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from enginewatch.config.section import ConfigPath, PositiveDuration, Section, fault
+from enginewatch.config.section import (
+    ConfigPath,
+    PositiveDuration,
+    Section,
+    fault,
+    host_and_port,
+)
 from enginewatch.model import compile_re2
-from enginewatch.units import parse_address
 
 _GROUPS: Final = frozenset({"rank", "dp", "title"})
 
@@ -104,22 +109,13 @@ class NcclRasConfig(MachineSection):
     """A job of NCCL's (2.24 and newer), asked through its RAS socket how its ranks are."""
 
     interval: PositiveDuration = 10_000
-    address: str = "localhost:28028"
+    address: Annotated[str, host_and_port("localhost:28028")] = "localhost:28028"
     """What `NCCL_RAS_ADDR` is in the environment of the engine. Jobs that share one are answered
     for by whichever gets the connection: give each its own."""
     timeout: PositiveDuration = 12_000
     """Of a whole answer. NCCL itself gives ranks that do not answer up to 10 s."""
     deployment: str | None = None
     """What the job serves; the only deployment of scrape_configs if there is just one."""
-
-    @field_validator("address")
-    @classmethod
-    def _host_and_port(cls, value: str) -> str:
-        try:
-            parse_address(value)
-        except ValueError as failure:
-            raise fault(str(failure), "like localhost:28028 or [::1]:28028") from None
-        return value
 
     @property
     def is_named(self) -> bool:

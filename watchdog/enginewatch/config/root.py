@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Final, Self
+from typing import Annotated, ClassVar, Final, Self
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 
@@ -25,6 +25,7 @@ from enginewatch.config.section import (
     Section,
     WebUrl,
     fault,
+    host_and_port,
     matching,
     one_of,
     read_secret,
@@ -67,21 +68,12 @@ class StorageConfig(Section):
 
 
 class WebConfig(Section):
-    listen: str = "127.0.0.1:9469"
+    listen: Annotated[str, host_and_port("127.0.0.1:9469")] = "127.0.0.1:9469"
     external_url: WebUrl | None = None
     """How receivers' readers reach this daemon; used in links."""
     token: SecretStr | None = None
     token_file: ConfigPath | None = None
     token_env: str | None = None
-
-    @field_validator("listen")
-    @classmethod
-    def _host_and_port(cls, value: str) -> str:
-        try:
-            parse_address(value)
-        except ValueError as failure:
-            raise fault(str(failure), "like 127.0.0.1:9469 or [::1]:9469") from None
-        return value
 
     @model_validator(mode="after")
     def _one_token(self) -> Self:

@@ -22,7 +22,7 @@ from pydantic_core import PydanticCustomError
 
 from enginewatch.config.errors import ConfigError
 from enginewatch.model import Millis
-from enginewatch.units import parse_duration, parse_size
+from enginewatch.units import parse_address, parse_duration, parse_size
 
 _LABEL_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 
@@ -103,6 +103,20 @@ def check_url(url: str) -> str:
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise fault("not a URL", "like http://host:8000/path")
     return url
+
+
+def host_and_port(example: str) -> AfterValidator:
+    """A `host:port`; where it is none, `example` is told, and its port on IPv6's loopback."""
+
+    def check(value: str) -> str:
+        try:
+            parse_address(value)
+        except ValueError as failure:
+            port = parse_address(example)[1]
+            raise fault(str(failure), f"like {example} or [::1]:{port}") from None
+        return value
+
+    return AfterValidator(check)
 
 
 Duration = Annotated[Millis, BeforeValidator(_duration)]
