@@ -6,9 +6,12 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from tests.daemon.conftest import FIRED, RESOLVED, Write
 from tests.support.daemon import Engine, Hook, eventually, running
+
+from enginewatch.collect.plugins import PLUGINS
 
 pytestmark = pytest.mark.integration
 
@@ -79,6 +82,9 @@ def test_health_readiness_and_its_own_metrics(config: Path) -> None:
     with running(config) as daemon:
         eventually(lambda: daemon.value("up{job='enginewatch'}") is None, "an answer")
         eventually(lambda: daemon.value('enginewatch_targets{health="up"}') == 1, "own metrics")
+        page = httpx.get(f"{daemon.url}/metrics").text
+        for plugin in PLUGINS:
+            assert f'enginewatch_collector_failures_total{{collector="{plugin.name}"}} 0.0' in page
         assert daemon.value("enginewatch_config_last_reload_successful") == 1
 
 
@@ -118,6 +124,7 @@ def test_a_daemon_that_can_tell_nobody_says_so_at_its_start_and_after_a_reload(
         eventually(lambda: "no receivers: nobody is told" in daemon.log, "the log to say so")
         write(settings | told)
         assert reloads(daemon)[0] == 200
+        assert f"links in notifications lead to {daemon.url}, which" in daemon.log
         assert daemon.log.count("nobody is told") == 1
         write(settings)
         assert reloads(daemon)[0] == 200

@@ -343,7 +343,7 @@ class Daemon:
 
     def _doubt(self) -> None:
         targets = [target.labels for target in self._targets()]
-        for sentence in doubts(self._config, self._judge.files, targets):
+        for sentence in doubts(self._config, self._judge.files, targets, self._port):
             log.warning("%s", sentence)
 
     def _spawn(self, work: Awaitable[None]) -> None:

@@ -56,8 +56,10 @@ def notifications(config: Config, console: Console, port: int = 0) -> Setup:
     return set_up(config, build_receivers(config.receivers, console), external_url(config, port))
 
 
-def doubts(config: Config, files: Sequence[RuleFile], targets: Sequence[Labels]) -> Iterator[str]:
-    """What is allowed, and hardly meant: a sentence each."""
+def doubts(
+    config: Config, files: Sequence[RuleFile], targets: Sequence[Labels], port: int = 0
+) -> Iterator[str]:
+    """What is allowed, and hardly meant: a sentence each. `port` as for `external_url`."""
     if not config.receivers:
         yield "no receivers: nobody is told of an alert"
         return
@@ -71,8 +73,8 @@ def doubts(config: Config, files: Sequence[RuleFile], targets: Sequence[Labels])
     )
     if told_elsewhere and config.web.external_url is None and is_loopback(config.web.address[0]):
         yield (
-            f"links in notifications lead to {external_url(config)}, which opens on this machine"
-            " alone: set web.external_url"
+            f"links in notifications lead to {external_url(config, port)}, which opens on this"
+            " machine alone: set web.external_url"
         )
 
 
