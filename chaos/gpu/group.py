@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from enginechaos.embedded import free_port
-from enginechaos.processes import stat
+from enginechaos.processes import GONE, stat
 
 _STEPS_AT_FIRST: Final = 5
 
@@ -85,7 +85,7 @@ class Group:
         return found.state if found else ""
 
     def lives(self, rank: int) -> bool:
-        return self.state(rank) not in ("", "Z", "X")
+        return self.state(rank) not in GONE
 
     def signal(self, rank: int, number: int) -> None:
         """To a process that was not waited for, so that its number is still its own."""
